@@ -1,0 +1,98 @@
+"""The contract of a mask: which key a query may see; masks compose with `&`, `|` and `~`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
+from typing import Literal
+
+from torch import Tensor
+
+from kit.component import Component, Dims, Options, Site
+
+Shape = Literal["causal", "pairs"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a batch says of each token, such as its document; [B, Q, 1] for queries and [B, 1, K] for keys."""
+
+    query: Mapping[str, Tensor] = field(default_factory=dict)
+    key: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Mask(Component):
+    """Says which pairs of query and key may meet. Padding is no part of it: keys that are not real are hidden always."""
+
+    kind = "mask"
+
+    shape: Shape = "pairs"
+    """`causal` where the mask is exactly «no later than myself», which every fast path knows; else `pairs`."""
+    hides_future: bool = False
+    """Whether no query ever sees a later key, so that a text can be written from left to right under it."""
+    needs: tuple[str, ...] = ()
+    """Facts that a batch must bring."""
+
+    def __init__(self, options: Options | None = None, dims: Dims | None = None, site: Site | None = None) -> None:
+        self.options = self.options_type() if options is None else options
+
+    @abstractmethod
+    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+        """q: [B or 1, Q, 1] and k: [B or 1, 1, K], each token's place in the order of its text; returns true where k may be seen."""
+
+    def __and__(self, other: Mask) -> Mask:
+        return Both(self, other)
+
+    def __or__(self, other: Mask) -> Mask:
+        return Either(self, other)
+
+    def __invert__(self) -> Mask:
+        return Inverse(self)
+
+
+class Composed(Mask):
+    """A mask made of masks; it has no options of its own."""
+
+    def __init__(self, *parts: Mask) -> None:
+        self.parts = parts
+        self.needs = tuple(dict.fromkeys(name for part in parts for name in part.needs))
+
+
+class Both(Composed):
+    """Allowed by every one."""
+
+    def __init__(self, *parts: Mask) -> None:
+        super().__init__(*parts)
+        self.hides_future = any(part.hides_future for part in parts)
+
+    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+        """Every part allows it."""
+        return reduce(and_, (part.allows(q, k, facts) for part in self.parts))
+
+
+class Either(Composed):
+    """Allowed by at least one."""
+
+    def __init__(self, *parts: Mask) -> None:
+        super().__init__(*parts)
+        self.hides_future = all(part.hides_future for part in parts)
+
+    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+        """Some part allows it."""
+        return reduce(or_, (part.allows(q, k, facts) for part in self.parts))
+
+
+class Inverse(Composed):
+    """Allowed where the other is not."""
+
+    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+        """The part does not allow it."""
+        return ~self.parts[0].allows(q, k, facts)
+
+
+def all_of(masks: Sequence[Mask]) -> Mask | None:
+    """One mask for a list of them, each of which must allow a pair; None for none."""
+    return None if not masks else masks[0] if len(masks) == 1 else Both(*masks)

@@ -1,0 +1,182 @@
+"""Attention in heads: projections, grouping, rotation, the cache, watching and the output, so that a variant overrides one method.
+
+Attention Is All You Need (Vaswani et al. 2017), section 3.2; grouped keys and values: GQA (Ainslie et al. 2023).
+Shapes: B rows, Q queries, K keys, H heads, G groups of keys, E width of a query or key, F width of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field, PositiveInt
+from torch import Tensor, nn
+
+from kit.component import Dims, Options, Site
+from kit.contracts.attention import Attention
+from kit.dropout import drop
+from kit.errors import Problem
+from kit.scope import Scope, repeat_groups
+from kit.state import KeyValueState, MemoryState, State
+
+
+class MultiHeadOptions(Options):
+    """What all attentions in heads have in common."""
+
+    heads: PositiveInt = 8
+    """How many heads look at the text side by side."""
+    groups: PositiveInt | None = None
+    """How many sets of keys and values the heads share; left out, each head has its own."""
+    key_width: PositiveInt | None = None
+    """Width of one query or key; left out, the model's width over the heads."""
+    value_width: PositiveInt | None = None
+    """Width of one value; left out, that of a key."""
+    value_rank: PositiveInt | None = None
+    """Makes values in two steps, down to this many numbers and up again: V = X · V_down · V_up."""
+    bias: bool = True
+    """Whether queries, keys and values have a bias."""
+    output_bias: bool | None = None
+    """Whether the output has a bias; left out, as `bias`."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """The share of weights dropped in training."""
+
+
+class MultiHeadAttention(Attention):
+    """Override `weigh` for other weights, or `attend` where there is a faster way than weights times values."""
+
+    options: MultiHeadOptions
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.heads, self.key_width = self.head_shape(options, dims)
+        self.groups = options.groups or self.heads
+        self.value_width = options.value_width or self.key_width
+        self.q_size, self.k_size = self.heads * self.key_width, self.groups * self.key_width
+        self.v_size = options.value_rank or self.groups * self.value_width
+        if dims.memory is None:
+            self.query_key_value = nn.Linear(dims.width, self.q_size + self.k_size + self.v_size, options.bias)
+        else:
+            self.query = nn.Linear(dims.width, self.q_size, options.bias)
+            self.key_value = nn.Linear(dims.memory, self.k_size + self.v_size, options.bias)
+        if options.value_rank is not None:
+            self.value_up = nn.Linear(options.value_rank, self.groups * self.value_width, bias=False)
+        output_bias = options.bias if options.output_bias is None else options.output_bias
+        self.output = nn.Linear(self.heads * self.value_width, dims.width, output_bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Xavier, each projection by itself although they lie in one matrix."""
+        own = self.query_key_value if self.dims.memory is None else self.key_value
+        pieces = [self.k_size, self.v_size]
+        if self.dims.memory is None:
+            pieces.insert(0, self.q_size)
+        else:
+            nn.init.xavier_uniform_(self.query.weight)
+        for piece in own.weight.split(pieces):
+            nn.init.xavier_uniform_(piece)
+        nn.init.xavier_uniform_(self.output.weight)
+        for module in self.children():
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    @classmethod
+    def head_shape(cls, options: Any, dims: Dims) -> tuple[int, int]:
+        """Heads, and the width of a query."""
+        return options.heads, options.key_width or max(1, dims.width // options.heads)
+
+    @classmethod
+    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
+        """Heads must divide the width, and groups the heads."""
+        if options.key_width is None and dims.width % options.heads:
+            near = sorted((n for n in range(1, dims.width + 1) if dims.width % n == 0), key=lambda n: abs(n - options.heads))
+            yield site.problem(
+                f"{options.heads} heads do not divide the width {dims.width}",
+                "heads",
+                hint=f"take {' or '.join(map(str, near[:2]))} heads, or name a key_width",
+            )
+        if options.groups is not None and options.heads % options.groups:
+            yield site.problem(
+                f"{options.groups} groups do not divide {options.heads} heads",
+                "groups",
+                hint="take a number of groups that divides the number of heads",
+            )
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by."""
+        return float(self.key_width**-0.5)
+
+    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
+        """How much each query takes of each key: [B, H, Q, K]. Softmax of scaled dot products by default."""
+        return scope.weigh(scope.scores(q_BHQE, k_BGKE, self.scale))
+
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
+        """What each head gives: [B, H, Q, F]. Weights times values by default."""
+        return self.mix(self.weigh(q_BHQE, k_BGKE, scope), v_BGKF)
+
+    def mix(self, weights_BHQK: Tensor, v_BGKF: Tensor) -> Tensor:
+        """Values by weight, with dropout of weights in training: [B, H, Q, F]."""
+        return drop(weights_BHQK, self.options.dropout, self.training) @ repeat_groups(v_BGKF, weights_BHQK)
+
+    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
+        """Project, attend in heads, join."""
+        if self.dims.memory is None:
+            q, k, v = self._project_self(x, scope, state)
+        else:
+            q, k, v = self._project_memory(x, memory, scope, state)
+        watcher = scope.watcher
+        if watcher is None:
+            out_BHQF = self.attend(q, k, v, scope)
+        else:
+            weights_BHQK = self.weigh(q, k, scope)
+            watcher.weights(self.site, weights_BHQK, scope)
+            out_BHQF = watcher.heads(self.site, self.mix(weights_BHQK, v))
+        out_BQD = out_BHQF.transpose(1, 2).flatten(2)
+        joined: Tensor = self.output(scope.queries.unpad(out_BQD))
+        return joined
+
+    def value_path(self) -> list[Tensor]:
+        """The part of the fused matrix that makes values, and the output."""
+        fused = self.query_key_value if self.dims.memory is None else self.key_value
+        up = [self.value_up.weight] if hasattr(self, "value_up") else []
+        return [fused.weight[-self.v_size :], *up, self.output.weight]
+
+    def start(self) -> State:
+        """Keys and values of what was read, or of the memory."""
+        return KeyValueState() if self.dims.memory is None else MemoryState()
+
+    def _project_self(self, x: Tensor, scope: Scope, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
+        projected = self.query_key_value(x)
+        if not hasattr(self, "value_up"):
+            # One trip to padded rows for all three.
+            q, k, v = scope.queries.pad(projected).split((self.q_size, self.k_size, self.v_size), -1)
+        else:
+            q, k, v = projected.split((self.q_size, self.k_size, self.v_size), -1)
+            q, k, v = (scope.queries.pad(each) for each in (q, k, self.value_up(v)))
+        q_BHQE = scope.rotate_queries(self._split(q, self.heads))
+        k_BGKE = scope.rotate_keys(self._split(k, self.groups))
+        v_BGKF = self._split(v, self.groups)
+        if isinstance(state, KeyValueState):
+            k_BGKE, v_BGKF = state.append(k_BGKE, v_BGKF)
+        return q_BHQE, k_BGKE, v_BGKF
+
+    def _project_memory(
+        self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        q_BHQE = self._split(scope.queries.pad(self.query(x)), self.heads)
+        if isinstance(state, MemoryState) and state.projected is not None:
+            return q_BHQE, *state.projected
+        assert memory is not None, f"{self.site.name} attends to a memory and was given none"
+        k, v = self.key_value(memory).split((self.k_size, self.v_size), -1)
+        if hasattr(self, "value_up"):
+            v = self.value_up(v)
+        projected = tuple(self._split(scope.keys.pad(each), self.groups) for each in (k, v))
+        if isinstance(state, MemoryState):
+            state.projected = (projected[0], projected[1])
+        return q_BHQE, projected[0], projected[1]
+
+    @staticmethod
+    def _split(x_BLD: Tensor, heads: int) -> Tensor:
+        return x_BLD.unflatten(-1, (heads, x_BLD.shape[-1] // heads)).transpose(1, 2)
+
+

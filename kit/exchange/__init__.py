@@ -1,0 +1,1 @@
+"""Bringing weights in from other libraries, and taking models out to other runtimes."""

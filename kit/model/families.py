@@ -1,0 +1,134 @@
+"""The three families of model: encoder-decoder, encoder, decoder.
+
+Shapes: B rows, L tokens, N real tokens, V choices of the head (vocabulary or classes).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from torch import Tensor, nn
+
+from kit.contracts.embedding import Embedding
+from kit.contracts.head import Head
+from kit.contracts.stack import Memory
+from kit.errors import KitError
+from kit.layout import Layout
+from kit.model.session import Session
+from kit.model.side import Side
+from kit.tokens import Tokens
+from kit.watching import Watcher
+
+
+class Model(nn.Module):
+    """A model of any family: tokens in, scores out."""
+
+    def __init__(self, head: Head, tied: bool) -> None:
+        super().__init__()
+        self.head = head
+        self.tied = tied
+
+    @abstractmethod
+    def forward(
+        self,
+        source: Tokens | Tensor | None = None,
+        target: Tokens | Tensor | None = None,
+        packed: bool = False,
+        watcher: Watcher | None = None,
+    ) -> Tensor:
+        """Scores for every token [B, L, V], or for every text [B, V], as the head gives them.
+
+        packed: leave padding out of all work between attentions, and give scores of real tokens only, [N, V], row by row.
+        """
+
+    def score(self, x: Tensor, layout: Layout, embedding: Embedding) -> Tensor:
+        """The head, sharing the embedding where the recipe ties them."""
+        scores: Tensor = self.head(x, layout, embedding if self.tied else None)
+        return scores
+
+
+class EncoderDecoder(Model):
+    """Reads a source and writes a target: translation, pronunciation, summaries."""
+
+    def __init__(self, encoder: Side, decoder: Side, head: Head, tied: bool) -> None:
+        super().__init__(head, tied)
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def encode(self, source: Tokens | Tensor, packed: bool = False, watcher: Watcher | None = None) -> Memory:
+        """What the decoder will attend to."""
+        tokens = Tokens.of(source)
+        layout = _layout(tokens, packed)
+        return Memory(self.encoder(tokens, layout, watcher=watcher), layout)
+
+    def forward(
+        self,
+        source: Tokens | Tensor | None = None,
+        target: Tokens | Tensor | None = None,
+        packed: bool = False,
+        watcher: Watcher | None = None,
+    ) -> Tensor:
+        """Scores of the token after each target token."""
+        memory = self.encode(_given(source, "source"), packed, watcher)
+        tokens = Tokens.of(_given(target, "target"))
+        layout = _layout(tokens, packed)
+        return self.score(self.decoder(tokens, layout, memory, watcher=watcher), layout, self.decoder.embedding)
+
+    def start(self, source: Tokens | Tensor, watcher: Watcher | None = None) -> Session:
+        """Read the source once; the session then writes token by token."""
+        return Session(self, self.decoder, self.encode(source, watcher=watcher), watcher)
+
+
+class DecoderModel(Model):
+    """Continues a text: a language model."""
+
+    def __init__(self, decoder: Side, head: Head, tied: bool) -> None:
+        super().__init__(head, tied)
+        self.decoder = decoder
+
+    def forward(
+        self,
+        source: Tokens | Tensor | None = None,
+        target: Tokens | Tensor | None = None,
+        packed: bool = False,
+        watcher: Watcher | None = None,
+    ) -> Tensor:
+        """Scores of the token after each one; the text may be given as source or as target."""
+        tokens = Tokens.of(_given(source if target is None else target, "target"))
+        layout = _layout(tokens, packed)
+        return self.score(self.decoder(tokens, layout, watcher=watcher), layout, self.decoder.embedding)
+
+    def start(self, watcher: Watcher | None = None) -> Session:
+        """A session that writes token by token."""
+        return Session(self, self.decoder, None, watcher)
+
+
+class EncoderModel(Model):
+    """Reads a text in both directions: hidden tokens, classes, vectors."""
+
+    def __init__(self, encoder: Side, head: Head, tied: bool) -> None:
+        super().__init__(head, tied)
+        self.encoder = encoder
+
+    def forward(
+        self,
+        source: Tokens | Tensor | None = None,
+        target: Tokens | Tensor | None = None,
+        packed: bool = False,
+        watcher: Watcher | None = None,
+    ) -> Tensor:
+        """Scores of each token, or of the whole text."""
+        tokens = Tokens.of(_given(target if source is None else source, "source"))
+        layout = _layout(tokens, packed)
+        return self.score(self.encoder(tokens, layout, watcher=watcher), layout, self.encoder.embedding)
+
+
+def _layout(tokens: Tokens, packed: bool) -> Layout:
+    layout = Layout.of(tokens)
+    return layout.packed() if packed else layout
+
+
+def _given(tokens: Tokens | Tensor | None, name: str) -> Tokens | Tensor:
+    if tokens is None:
+        raise KitError(f"the model was given no {name}; call model({name}=Tokens.from_lists([[...], ...]))")
+    return tokens

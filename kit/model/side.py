@@ -1,0 +1,40 @@
+"""One side of a model: token ids to vectors, and the stack that works on them."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from kit.contracts.embedding import Embedding
+from kit.contracts.norm import Norm
+from kit.contracts.stack import Memory, Stack
+from kit.dropout import Dropout
+from kit.layout import Layout
+from kit.state import State
+from kit.tokens import Tokens
+from kit.watching import Watcher
+
+
+class Side(nn.Module):
+    """An encoder or a decoder with its embedding."""
+
+    def __init__(self, embedding: Embedding, stack: Stack, norm: Norm | None, dropout: float) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+        self.stack = stack
+
+    def forward(
+        self,
+        tokens: Tokens,
+        layout: Layout,
+        memory: Memory | None = None,
+        state: State | None = None,
+        watcher: Watcher | None = None,
+    ) -> Tensor:
+        """Vectors of the last layer, as `layout` carries them."""
+        x = self.stack.embed(self.embedding(layout.unpad(tokens.ids)), layout.at_flat)
+        if self.norm is not None:
+            x = self.norm(x)
+        last: Tensor = self.stack(self.dropout(x), layout, memory, state, watcher)
+        return last

@@ -1,0 +1,72 @@
+"""The sections of a recipe: what a model is made of, by slot. Which parts may fill a slot is bound later, from what is installed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from kit.slots import EmbeddingSlot, HeadSlot, NormSlot, PositionSlot, StackSlot
+
+Family = Literal["encoder-decoder", "encoder", "decoder"]
+
+
+class Section(BaseModel):
+    """A part of a recipe that is the same whatever is installed: frozen, unknown keys refused."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+
+class Vocabularies(Section):
+    """Separate vocabularies for the two sides of an encoder-decoder."""
+
+    source: PositiveInt
+    """How many token ids the encoder reads."""
+    target: PositiveInt
+    """How many token ids the decoder reads and writes."""
+
+
+class ModelSection(Section):
+    """The model: its family, its sizes and the parts it is assembled from."""
+
+    family: Family
+    """encoder-decoder (text to text), encoder (text to vectors, tokens or classes) or decoder (continues a text)."""
+    width: PositiveInt = Field(le=1_000_000)
+    """How many numbers describe a token."""
+    vocabulary: PositiveInt | Vocabularies | None = None
+    """How many token ids there are; left out, the tokenizer of the data decides."""
+    length: PositiveInt = Field(default=512, le=10_000_000)
+    """The longest text the model is made for, in tokens."""
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """The share of numbers dropped in training, after every sublayer and after the embedding."""
+    embedding: EmbeddingSlot | None = None
+    """How token ids become vectors; left out, the installed default."""
+    tie: Literal["none", "output", "inputs", "all"] = "output"
+    """Which tables are one: output (the target's embedding and the way back to tokens), inputs (source and target), all, or none."""
+    position: PositionSlot | None = None
+    """How the model knows where a token stands, for stacks that name none of their own."""
+    norm: NormSlot | None = None
+    """How vectors are normalised, for stacks that name none of their own."""
+    embedding_norm: bool = False
+    """Whether token vectors are normalised before the first layer, positions included (BART, BERT)."""
+    encoder: StackSlot | None = None
+    """The stack that reads the source."""
+    decoder: StackSlot | None = None
+    """The stack that writes the target."""
+    head: HeadSlot | None = None
+    """What is read off the last layer; left out, the next token (or the masked ones)."""
+
+
+class Recipe(Section):
+    """One YAML file: a name and a model, with its data and its training where it is to be trained."""
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[\w][\w.-]*$")
+    """What runs of this recipe are called."""
+    description: str = ""
+    """A sentence for people."""
+    model: ModelSection
+    """What is built."""
+
+

@@ -1,0 +1,159 @@
+"""Kind and name to part: what is installed, how a recipe may select it, and what to say when it cannot be found."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from kit.errors import PartNotFound, PluginError
+from kit.plugins import LoadedPlugin, Registered, normal
+
+if TYPE_CHECKING:
+    from kit.component import Options
+
+__all__ = ["Registered", "Registry"]
+
+FEW = 16
+"""Up to so many names, a message lists all of them."""
+
+
+class Registry:
+    """Every part of the plugins that loaded, and what is known of those that did not."""
+
+    def __init__(self, plugins: Sequence[LoadedPlugin], kinds: Sequence[str] = ()) -> None:
+        self._plugins = tuple(plugins)
+        self._parts: dict[str, dict[str, list[Registered]]] = {kind: {} for kind in kinds}
+        self._by_options: defaultdict[type, list[Registered]] = defaultdict(list)
+        for plugin in plugins:
+            for part in plugin.parts if plugin.status == "loaded" else ():
+                self._parts.setdefault(part.kind, {}).setdefault(part.name, []).append(part)
+                self._by_options[part.component.options_type].append(part)
+
+    def kinds(self) -> list[str]:
+        """Every kind of part, installed or only known by its contract."""
+        return sorted(self._parts)
+
+    def names(self, kind: str) -> list[str]:
+        """The names that a recipe can select: plain, and `distribution/name` where a plain one would be ambiguous."""
+        return [part.name if len(self._called(part)) == 1 else part.scoped for part in self.components(kind)]
+
+    def components(self, kind: str) -> list[Registered]:
+        """The parts of one kind, by name."""
+        by_name = self._of_kind(kind)
+        return [part for name in sorted(by_name) for part in by_name[name]]
+
+    def find(self, kind: str, name: str) -> Registered:
+        """The part of that kind that a recipe calls by this name, plain or scoped."""
+        distribution, slash, plain = name.rpartition("/")
+        found = self._of_kind(kind).get(plain, [])
+        if slash:
+            found = [part for part in found if normal(part.distribution) == normal(distribution)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise PluginError(_ambiguous(found))
+        self._blame(kind, plain, distribution)
+        raise PartNotFound(self._not_found(kind, name))
+
+    def default(self, kind: str) -> Registered | None:
+        """The part that a recipe gets where it names none of this kind, if there is one."""
+        defaults = [part for part in self.components(kind) if part.component.default]
+        if len(defaults) > 1:
+            names = " and ".join(f"{part.name} ({part.origin})" for part in defaults)
+            raise PluginError(
+                f"more than one {kind} says that it is the default: {names}\n"
+                f"    name the one you want in the recipe: {kind}: {self._typed(defaults[0])}"
+            )
+        return defaults[0] if defaults else None
+
+    def of_options(self, options_type: type[Options]) -> Registered:
+        """The part that options of this type, or of a type derived from it, describe."""
+        for ancestor in options_type.__mro__:
+            found = self._by_options.get(ancestor, [])
+            if len(found) > 1:
+                both = " and ".join(f"{part.component.__name__} ({part.origin})" for part in found)
+                raise PluginError(f"{ancestor.__name__} are the options of more than one part: {both}")
+            if found:
+                return found[0]
+        raise PartNotFound(
+            f"{options_type.__module__}.{options_type.__name__} are not the options of any part of this kit\n"
+            f"    its part is brought by no plugin that this kit has loaded; kit.plugins lists them"
+        )
+
+    def _of_kind(self, kind: str) -> dict[str, list[Registered]]:
+        if kind in self._parts:
+            return self._parts[kind]
+        lines = [f"there is no kind of part called {kind!r}", *_near(kind, self.kinds())]
+        raise PartNotFound("\n    ".join([*lines, f"the kinds are {', '.join(self.kinds())}"]))
+
+    def _called(self, part: Registered) -> list[Registered]:
+        return self._parts[part.kind][part.name]
+
+    def _typed(self, part: Registered) -> str:
+        return part.name if len(self._called(part)) == 1 else part.scoped
+
+    def _blame(self, kind: str, name: str, distribution: str) -> None:
+        """Raise the cause, where it is certain that the part would come from plugins that are broken or disabled."""
+        suspects = self._of_distribution(distribution) if distribution else self._plugins
+        culprits = [plugin for plugin in suspects if (kind, name) in {(part.kind, part.name) for part in plugin.parts}]
+        if not culprits and distribution and all(plugin.status != "loaded" for plugin in suspects):
+            culprits = list(suspects)
+        if culprits:
+            broken = any(plugin.status == "failed" for plugin in culprits)
+            states = " and ".join(f"{plugin.title}, which {_state(plugin)}" for plugin in culprits)
+            raise (PluginError if broken else PartNotFound)(f"the {kind} {name!r} would come from {states}")
+
+    def _of_distribution(self, distribution: str) -> list[LoadedPlugin]:
+        return [plugin for plugin in self._plugins if normal(plugin.distribution) == normal(distribution)]
+
+    def _not_found(self, kind: str, name: str) -> str:
+        names = self.names(kind)
+        distribution, slash, plain = name.rpartition("/")
+        known = self._of_distribution(distribution)
+        lines = [f"no {kind} is called {name!r}"]
+        if slash and not known:
+            lines += [f"no distribution called {distribution!r} with plugins is installed"]
+            lines += _near(distribution, sorted({plugin.distribution for plugin in self._plugins}))
+        lines += _near(plain, names)
+        lines += [f"{plain} is {_a(other)}" for other in self.kinds() if other != kind and plain in self._parts[other]]
+        if len(names) <= FEW:
+            lines += [f"installed: {', '.join(names) or 'none'}"]
+        else:
+            lines += [f"kit list {kind} shows all {len(names)}"]
+        return "\n    ".join([*lines, *_suspicions(known if slash else self._plugins)])
+
+
+def _state(plugin: LoadedPlugin) -> str:
+    return f"failed to load: {plugin.error}" if plugin.status == "failed" else f"is {plugin.error}"
+
+
+def _suspicions(plugins: Sequence[LoadedPlugin]) -> list[str]:
+    """Which plugins, out of use and with parts nobody has seen, might bring what was not found."""
+    unseen = [plugin for plugin in plugins if plugin.status != "loaded" and not plugin.parts]
+    lines = [f"{it.title} {_state(it)}; it may be the one that brings it" for it in unseen if it.status == "failed"]
+    disabled = [plugin for plugin in unseen if plugin.status == "disabled"]
+    for reason in dict.fromkeys(plugin.error for plugin in disabled):
+        titles = [plugin.title for plugin in disabled if plugin.error == reason]
+        lines += [f"{reason}, and may bring it: {', '.join(titles)}"]
+    return lines
+
+
+def _ambiguous(found: Sequence[Registered]) -> str:
+    kind, name = found[0].kind, found[0].name
+    origins = " and ".join(part.origin for part in found)
+    scoped = list(dict.fromkeys(part.scoped for part in found))
+    if len(scoped) < len(found):
+        classes = " and ".join(f"{part.component.__module__}.{part.component.__name__}" for part in found)
+        return f"{len(found)} parts of one distribution are the {kind} {name!r}: {classes}\n    one needs another name"
+    return f"{len(found)} distributions bring {_a(kind)} called {name!r}: {origins}\n    type {' or '.join(scoped)}"
+
+
+def _near(name: str, names: Sequence[str]) -> list[str]:
+    near = get_close_matches(name, names, n=3, cutoff=0.6)
+    return [f"did you mean {' or '.join(near)}?"] if near else []
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"

@@ -1,0 +1,17 @@
+"""A ready annotation for each kind of part that a recipe section, or another part's options, can hold."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from kit.component import Options, Slot
+
+AttentionSlot: TypeAlias = Annotated[Options, Slot("attention")]
+PositionSlot: TypeAlias = Annotated[Options, Slot("position")]
+NormSlot: TypeAlias = Annotated[Options, Slot("norm")]
+ResidualSlot: TypeAlias = Annotated[Options, Slot("residual")]
+MaskSlot: TypeAlias = Annotated[Options, Slot("mask")]
+FeedforwardSlot: TypeAlias = Annotated[Options, Slot("feedforward")]
+EmbeddingSlot: TypeAlias = Annotated[Options, Slot("embedding")]
+StackSlot: TypeAlias = Annotated[Options, Slot("stack")]
+HeadSlot: TypeAlias = Annotated[Options, Slot("head")]

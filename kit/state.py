@@ -1,0 +1,142 @@
+"""What a part remembers between decoding steps: its own business, but always open to choosing rows, so that any search can reorder it.
+
+Shapes: B rows, G groups of keys, K keys so far, E width of a key or value.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+
+class State(ABC):
+    """What a part remembers; made empty by the part's `start`, filled by its `forward`."""
+
+    @abstractmethod
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order; a row may be chosen several times or not at all."""
+
+    @abstractmethod
+    def tensors(self) -> Iterable[Tensor]:
+        """What is remembered, for measuring."""
+
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors())
+
+
+class NoState(State):
+    """For parts that remember nothing."""
+
+    def select(self, rows: Tensor) -> None:
+        """Nothing to choose from."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Nothing."""
+        yield from ()
+
+
+class States(State):
+    """The states of several parts, chosen from together."""
+
+    def __init__(self, parts: Sequence[State]) -> None:
+        self.parts = list(parts)
+
+    def __getitem__(self, index: int) -> State:
+        return self.parts[index]
+
+    def select(self, rows: Tensor) -> None:
+        """Choose rows in every one."""
+        for part in self.parts:
+            part.select(rows)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Of every one."""
+        for part in self.parts:
+            yield from part.tensors()
+
+
+class TensorState(State):
+    """Named tensors whose first axis is rows: a running sum, a cell, the last few inputs."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Tensor] = {}
+
+    def select(self, rows: Tensor) -> None:
+        """Choose rows of every tensor."""
+        self.values = {name: value.index_select(0, rows) for name, value in self.values.items()}
+
+    def tensors(self) -> Iterable[Tensor]:
+        """Every tensor."""
+        return self.values.values()
+
+
+class KeyValueState(State):
+    """Keys and values of every token so far, in buffers that grow by doubling so that a step copies only what is new."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._buffers: tuple[Tensor, Tensor] | None = None
+
+    def append(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
+        """Remember these too; returns all keys and all values."""
+        start, self.length = self.length, self.length + k_BGKE.shape[2]
+        if torch.is_grad_enabled() and k_BGKE.requires_grad:
+            # Gradients must flow to what was remembered, so nothing may be written over.
+            joined = (k_BGKE, v_BGKE) if self._buffers is None else self._joined(k_BGKE, v_BGKE, start)
+            self._buffers = joined
+            return joined
+        if self._buffers is None or self._buffers[0].shape[2] < self.length:
+            self._grow(k_BGKE, v_BGKE, start)
+        assert self._buffers is not None
+        for buffer, new in zip(self._buffers, (k_BGKE, v_BGKE), strict=True):
+            buffer[:, :, start : self.length] = new
+        return self._buffers[0][:, :, : self.length], self._buffers[1][:, :, : self.length]
+
+    def select(self, rows: Tensor) -> None:
+        """Choose rows of the part of the buffers that is in use."""
+        if self._buffers is not None:
+            keys, values = (buffer[:, :, : self.length].index_select(0, rows) for buffer in self._buffers)
+            self._buffers = (keys, values)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Keys and values in use."""
+        for buffer in self._buffers or ():
+            yield buffer[:, :, : self.length]
+
+    def _joined(self, k_BGKE: Tensor, v_BGKE: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        assert self._buffers is not None
+        keys, values = self._buffers
+        return torch.cat([keys[:, :, :start], k_BGKE], 2), torch.cat([values[:, :, :start], v_BGKE], 2)
+
+    def _grow(self, k_BGKE: Tensor, v_BGKE: Tensor, start: int) -> None:
+        capacity = max(self.length, 2 * start, 16)
+        grown = []
+        for index, new in enumerate((k_BGKE, v_BGKE)):
+            rows, groups, _, width = new.shape
+            buffer = new.new_empty(rows, groups, capacity, width)
+            if self._buffers is not None:
+                buffer[:, :, :start] = self._buffers[index][:, :, :start]
+            grown.append(buffer)
+        self._buffers = (grown[0], grown[1])
+
+
+class MemoryState(State):
+    """Keys and values of a memory, projected once for a whole decoding."""
+
+    def __init__(self) -> None:
+        self.projected: tuple[Tensor, Tensor] | None = None
+
+    def select(self, rows: Tensor) -> None:
+        """Choose rows of the projected memory."""
+        if self.projected is not None:
+            keys, values = self.projected
+            self.projected = (keys.index_select(0, rows), values.index_select(0, rows))
+
+    def tensors(self) -> Iterable[Tensor]:
+        """Projected keys and values."""
+        return self.projected or ()

@@ -1,0 +1,20 @@
+"""Embeddings, one a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit import hookimpl
+
+if TYPE_CHECKING:
+    from kit import Component
+
+kit_api = 1
+
+
+@hookimpl
+def kit_components() -> list[type[Component]]:
+    """The parts, imported when they are asked for."""
+    from kit_embedding.token import TokenEmbedding
+
+    return [TokenEmbedding]

@@ -1,0 +1,21 @@
+"""Feed-forward layers, one a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit import hookimpl
+
+if TYPE_CHECKING:
+    from kit import Component
+
+kit_api = 1
+
+
+@hookimpl
+def kit_components() -> list[type[Component]]:
+    """The parts, imported when they are asked for."""
+    from kit_feedforward.gelu import GeluFeedforward
+    from kit_feedforward.relu import ReluFeedforward
+
+    return [GeluFeedforward, ReluFeedforward]

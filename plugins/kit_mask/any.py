@@ -1,0 +1,34 @@
+"""Allowed by at least one of several masks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from kit import Either, Dims, Facts, Mask, MaskSlot, Options, Site
+
+
+class AnyOptions(Options):
+    """A pair must be allowed by one of these."""
+
+    use: Literal["any"] = "any"
+    masks: list[MaskSlot] = Field(min_length=1)
+    """The masks, in any order."""
+
+
+class AnyMask(Mask):
+    """A pair must be allowed by one of its masks."""
+
+    options_type = AnyOptions
+    options: AnyOptions
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.inner = Either(*(site.at("masks", n).build(mask, dims) for n, mask in enumerate(options.masks)))
+        self.hides_future, self.needs = self.inner.hides_future, self.inner.needs
+
+    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+        """As the masks say together."""
+        return self.inner.allows(q, k, facts)

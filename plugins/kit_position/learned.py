@@ -1,0 +1,53 @@
+"""Learned positions: one vector a position, added to the token's (Gehring et al. 2017; Devlin et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from kit import Dims, KitError, Options, Position, Problem, Site
+
+
+class LearnedOptions(Options):
+    """A table of position vectors."""
+
+    use: Literal["learned"] = "learned"
+    length: PositiveInt | None = None
+    """How many positions the table has; left out, the model's length."""
+
+
+class LearnedPosition(Position):
+    """Adds a trained vector for each position; a text longer than the table is refused."""
+
+    options_type = LearnedOptions
+    options: LearnedOptions
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.longest = options.length or dims.length
+        self.table = nn.Parameter(torch.empty(self.longest, dims.width))
+        nn.init.normal_(self.table, std=dims.width**-0.5)
+
+    @classmethod
+    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
+        """The table must serve the longest text."""
+        if options.length is not None and options.length < dims.length:
+            yield site.problem(
+                f"the table has {options.length} positions and the model is made for {dims.length} tokens",
+                "length",
+                hint=f"write length: {dims.length} here, or model.length={options.length}",
+            )
+
+    def embed(self, x: Tensor, at: Tensor) -> Tensor:
+        """x: [..., D], at: [...]; adds table[at]."""
+        assert self.longest is not None
+        if at.device.type == "cpu" and at.numel() and int(at.max()) >= self.longest:
+            raise KitError(
+                f"a text has a token at position {int(at.max())}, and the learned table ends at {self.longest - 1}; "
+                f"shorten the text, or train with model.length={int(at.max()) + 1}"
+            )
+        return x + self.table[at]

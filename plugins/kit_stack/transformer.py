@@ -1,0 +1,111 @@
+"""A stack of Transformer layers: attention, attention to a memory, feed-forward (Vaswani et al. 2017, section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from kit import Dims, Layout, Mask, Memory, Position, Problem, Scope, Site, Stack, State, States, Watcher, all_of
+from kit_stack.checks import check_stack
+from kit_stack.layer import TransformerLayer
+from kit_stack.options import TransformerOptions
+from kit_stack.plan import LayerPlan
+
+
+class TransformerState(States):
+    """The states of all layers, and where the tokens stand that were read so far."""
+
+    read: Layout | None = None
+
+    def select(self, rows: Tensor) -> None:
+        """Choose rows in every layer."""
+        super().select(rows)
+        self.read = None if self.read is None else self.read.select(rows)
+
+
+class TransformerStack(Stack):
+    """Layers that may differ; those with the same masks and position share one scope a pass."""
+
+    options_type = TransformerOptions
+    options: TransformerOptions
+    default = True
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        plans = options.plan(site)
+        self.positions = nn.ModuleDict()
+        self.masks: dict[str, Mask | None] = {}
+        self.places = [(self._mask_key(plan, dims), self._position_key(plan, dims)) for plan in plans]
+        self.layers = nn.ModuleList(TransformerLayer(plan, dims) for plan in plans)
+        residual = self._layer(-1).residual
+        final = residual.final_norm if options.final_norm is None else options.final_norm
+        self.final_norm = residual.new_norm() if final else None
+
+    @classmethod
+    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
+        """Every layer's parts, and whether they suit each other."""
+        yield from check_stack(options, dims, site)
+
+    def embed(self, x: Tensor, at: Tensor) -> Tensor:
+        """By the first layer's position part."""
+        key = self.places[0][1]
+        return self._position(key).embed(x, at) if key else x
+
+    def forward(
+        self,
+        x: Tensor,
+        layout: Layout,
+        memory: Memory | None = None,
+        state: State | None = None,
+        watcher: Watcher | None = None,
+    ) -> Tensor:
+        """x: [..., width] as `layout` carries it."""
+        keys = layout
+        if isinstance(state, TransformerState):
+            keys = state.read = layout if state.read is None else state.read.join(layout)
+        scopes: dict[tuple[str, str], Scope] = {}
+        across = None if memory is None else Scope(layout, memory.layout, watcher=watcher)
+        x = self._layer(0).residual.enter(x)
+        for number, place in enumerate(self.places):
+            if place not in scopes:
+                position = self._position(place[1]) if place[1] else None
+                scopes[place] = Scope(layout, keys, self.masks[place[0]], position, watcher)
+            known = state[number] if isinstance(state, TransformerState) else None
+            x = self.layers[number](x, scopes[place], None if memory is None else memory.x, across, known)
+        x = self._layer(-1).residual.leave(x)
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def start(self) -> State:
+        """Empty states for all layers."""
+        return TransformerState([self._layer(number).start() for number in range(len(self.layers))])
+
+    def _layer(self, number: int) -> TransformerLayer:
+        layer = self.layers[number]
+        assert isinstance(layer, TransformerLayer)
+        return layer
+
+    def _mask_key(self, plan: LayerPlan, dims: Dims) -> str:
+        key = repr(plan.masks)
+        if key not in self.masks:
+            built = [plan.at("masks", number).build(mask, dims) for number, mask in enumerate(plan.masks)]
+            self.masks[key] = all_of(built)
+        return key
+
+    def _position_key(self, plan: LayerPlan, dims: Dims) -> str:
+        """Layers with the same position options and the same heads share one position part, named after where it came from."""
+        if plan.part("position") is None:
+            return ""
+        key = "_".join(map(str, plan.paths["position"]))
+        if key in self.positions and self._position(key).dims != plan.dims("position", dims):
+            heads, head_width = plan.heads(dims)
+            key = f"{key}_{heads}_by_{head_width}"
+        if key not in self.positions:
+            self.positions[key] = plan.build("position", dims)
+        return key
+
+    def _position(self, key: str) -> Position:
+        part = self.positions[key]
+        assert isinstance(part, Position)
+        return part
