@@ -45,3 +45,6 @@ $(READY): pyproject.toml
 	@$(PIP) install torch==2.13.0
 	@$(PIP) install --editable '.[dev,demo,metrics,plots]'
 	@touch $@
+
+readme: .venv/.ready ## fill the README's console blocks with what the commands print now
+	.venv/bin/python docs/fill_readme.py

@@ -35,11 +35,20 @@ if TYPE_CHECKING:
     from kit.contracts.multi_head import MultiHeadAttention as MultiHeadAttention
     from kit.contracts.multi_head import MultiHeadOptions as MultiHeadOptions
     from kit.contracts.norm import Norm as Norm
+    from kit.contracts.optimizer import Optimizer as Optimizer
+    from kit.contracts.optimizer import ParameterGroup as ParameterGroup
+    from kit.contracts.optimizer import can_fuse as can_fuse
+    from kit.contracts.optimizer import is_sharded as is_sharded
+    from kit.contracts.optimizer import parameter_groups as parameter_groups
+    from kit.contracts.optimizer import torch_groups as torch_groups
     from kit.contracts.part import Part as Part
     from kit.contracts.part import collect_losses as collect_losses
     from kit.contracts.position import Position as Position
     from kit.contracts.residual import Residual as Residual
     from kit.contracts.residual import Sublayer as Sublayer
+    from kit.contracts.schedule import Schedule as Schedule
+    from kit.contracts.schedule import share_done as share_done
+    from kit.contracts.schedule import warmed_up as warmed_up
     from kit.contracts.stack import Memory as Memory
     from kit.contracts.stack import Stack as Stack
     from kit.contracts.tokenizer import Special as Special
@@ -99,9 +108,11 @@ _HOMES = {
     "kit.contracts.mask": "Both Either Facts Inverse Mask all_of",
     "kit.contracts.multi_head": "MultiHeadAttention MultiHeadOptions",
     "kit.contracts.norm": "Norm",
+    "kit.contracts.optimizer": "Optimizer ParameterGroup can_fuse is_sharded parameter_groups torch_groups",
     "kit.contracts.part": "Part collect_losses",
     "kit.contracts.position": "Position",
     "kit.contracts.residual": "Residual Sublayer",
+    "kit.contracts.schedule": "Schedule share_done warmed_up",
     "kit.contracts.stack": "Memory Stack",
     "kit.contracts.tokenizer": "Special Tokenizer",
     "kit.data.errors": "DataError",
@@ -125,7 +136,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"
-__all__ = sorted(_HOME_OF)  # noqa: PLE0605
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -83,6 +83,8 @@ class Site:
     """Which layer of its stack, counted from 0."""
     depth: int = 1
     """How many layers that stack has."""
+    depths: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    """How many layers each stack of the model has, by name, for parts that go by the whole model's depth."""
     sublayers: tuple[str, ...] = ()
     """The sublayers of the layer it is in, in order: attention, feedforward, ..."""
     causal: bool = False

@@ -42,7 +42,7 @@ def drop(x: Tensor, chance: float, training: bool = True) -> Tensor:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, chance)
-    dropped: Tensor = _WordDropout.apply(x, chance)
+    dropped: Tensor = _WordDropout.apply(x, chance)  # type: ignore[no-untyped-call]
     return dropped
 
 

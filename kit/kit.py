@@ -23,6 +23,12 @@ from kit.registry import Registry
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from kit.explaining.explanation import Explanation
+    from kit.model.assembly import Named, Symbols
+    from kit.model.families import Model
+    from kit.checking import RecipeSource
+    from kit.recipe.sections import Recipe
+
 
 class Kit:
     """Owns its plugins: two kits in one process know nothing of each other.
@@ -65,6 +71,32 @@ class Kit:
     def registry(self) -> Registry:
         """The parts that are installed."""
         return Registry(self.plugins, kinds=_contract_kinds())
+
+    def recipe(self, source: RecipeSource, overrides: Iterable[str] = ()) -> Recipe:
+        """A recipe that is right in every way that can be told without training: its words, its parts, its shapes.
+
+        source: a file, a text of several lines, plain data, or a `Recipe` written in Python; overrides: `path=value`.
+        Raises `RecipeError` with everything that is wrong.
+        """
+        from kit.checking import checked_recipe
+
+        recipe = checked_recipe(source, self.registry, overrides)
+        self.hooks.kit_recipe_loaded(recipe=recipe)
+        return recipe
+
+    def build(self, recipe: Recipe, vocabularies: Named | None = None, symbols: Symbols | None = None) -> Model:
+        """The model of a recipe; vocabularies and symbols come from its tokenizers, where it leaves them open."""
+        from kit.model.assembly import Assembly
+
+        model = Assembly(self.registry).model(recipe.model, vocabularies, symbols)
+        self.hooks.kit_model_built(model=model, recipe=recipe)
+        return model
+
+    def explain(self, recipe: Recipe) -> Explanation:
+        """What a recipe comes to: its parts, shapes, parameters and costs, without building it for real."""
+        from kit.explaining.explanation import explain
+
+        return explain(recipe, self.registry)
 
     @cached_property
     def _imported(self) -> list[LoadedPlugin]:

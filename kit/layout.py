@@ -29,7 +29,7 @@ class _Spread(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (index_N,) = ctx.saved_tensors
-        return _Gather.apply(gradients[0], index_N), None, None
+        return _Gather.apply(gradients[0], index_N), None, None  # type: ignore[no-untyped-call]
 
 
 class _Gather(torch.autograd.Function):
@@ -44,7 +44,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (index_N,) = ctx.saved_tensors
-        return _Spread.apply(gradients[0], index_N, ctx.size), None
+        return _Spread.apply(gradients[0], index_N, ctx.size), None  # type: ignore[no-untyped-call]
 
 
 class Layout:
@@ -96,14 +96,14 @@ class Layout:
         """Rows [B, L, D] of what may be packed; padding is zero."""
         if self.index is None:
             return x
-        padded: Tensor = _Spread.apply(x, self.index, self.rows * self.length)
+        padded: Tensor = _Spread.apply(x, self.index, self.rows * self.length)  # type: ignore[no-untyped-call]
         return padded.view(self.rows, self.length, *x.shape[1:])
 
     def unpad(self, x_BLD: Tensor) -> Tensor:
         """What `pad` undoes: the form in which this side is carried."""
         if self.index is None:
             return x_BLD
-        packed: Tensor = _Gather.apply(x_BLD.reshape(self.rows * self.length, *x_BLD.shape[2:]), self.index)
+        packed: Tensor = _Gather.apply(x_BLD.reshape(self.rows * self.length, *x_BLD.shape[2:]), self.index)  # type: ignore[no-untyped-call]
         return packed
 
     @cached_property

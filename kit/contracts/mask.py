@@ -32,12 +32,17 @@ class Mask(Component):
     shape: Shape = "pairs"
     """`causal` where the mask is exactly «no later than myself», which every fast path knows; else `pairs`."""
     hides_future: bool = False
-    """Whether no query ever sees a later key, so that a text can be written from left to right under it."""
+    """Whether no query ever sees a later key."""
     needs: tuple[str, ...] = ()
     """Facts that a batch must bring."""
 
     def __init__(self, options: Options | None = None, dims: Dims | None = None, site: Site | None = None) -> None:
-        self.options = self.options_type() if options is None else options
+        self.options = self.options_type.model_validate({"use": self.part_name()}) if options is None else options
+
+    @property
+    def writable(self) -> bool:
+        """Whether a text can be written from left to right under it: what is seen ahead of its time was given."""
+        return self.hides_future
 
     @abstractmethod
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
@@ -67,6 +72,12 @@ class Both(Composed):
     def __init__(self, *parts: Mask) -> None:
         super().__init__(*parts)
         self.hides_future = any(part.hides_future for part in parts)
+        self.shape = "causal" if all(part.shape == "causal" for part in parts) else "pairs"
+
+    @property
+    def writable(self) -> bool:
+        """One part that keeps what is not written yet out of sight is enough."""
+        return any(part.writable for part in self.parts)
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """Every part allows it."""
@@ -79,6 +90,11 @@ class Either(Composed):
     def __init__(self, *parts: Mask) -> None:
         super().__init__(*parts)
         self.hides_future = all(part.hides_future for part in parts)
+
+    @property
+    def writable(self) -> bool:
+        """Every part must keep what is not written yet out of sight."""
+        return all(part.writable for part in self.parts)
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """Some part allows it."""

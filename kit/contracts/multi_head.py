@@ -106,6 +106,14 @@ class MultiHeadAttention(Attention):
         """What scores are multiplied by."""
         return float(self.key_width**-0.5)
 
+    def shape_queries(self, q_BHQE: Tensor) -> Tensor:
+        """What becomes of queries before their positions are turned in, such as a norm; nothing by default."""
+        return q_BHQE
+
+    def shape_keys(self, k_BGKE: Tensor) -> Tensor:
+        """What becomes of keys before their positions are turned in and they are remembered; nothing by default."""
+        return k_BGKE
+
     def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
         """How much each query takes of each key: [B, H, Q, K]. Softmax of scaled dot products by default."""
         return scope.weigh(scope.scores(q_BHQE, k_BGKE, self.scale))
@@ -114,16 +122,21 @@ class MultiHeadAttention(Attention):
         """What each head gives: [B, H, Q, F]. Weights times values by default."""
         return self.mix(self.weigh(q_BHQE, k_BGKE, scope), v_BGKF)
 
+    def attend_fused(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
+        """The same by torch's fused kernel, for variants whose weights are a plain softmax of scaled dot products."""
+        dropout = self.options.dropout if self.training else 0.0
+        if dropout > 0 and q_BHQE.device.type == "cpu":
+            # Dropping weights leaves the fast path on a CPU anyway.
+            return self.mix(self.weigh(q_BHQE, k_BGKE, scope), v_BGKF)
+        return scope.attend(q_BHQE, k_BGKE, v_BGKF, self.scale, dropout)
+
     def mix(self, weights_BHQK: Tensor, v_BGKF: Tensor) -> Tensor:
         """Values by weight, with dropout of weights in training: [B, H, Q, F]."""
         return drop(weights_BHQK, self.options.dropout, self.training) @ repeat_groups(v_BGKF, weights_BHQK)
 
     def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
         """Project, attend in heads, join."""
-        if self.dims.memory is None:
-            q, k, v = self._project_self(x, scope, state)
-        else:
-            q, k, v = self._project_memory(x, memory, scope, state)
+        q, k, v = self.project(x, memory, scope, state)
         watcher = scope.watcher
         if watcher is None:
             out_BHQF = self.attend(q, k, v, scope)
@@ -132,7 +145,22 @@ class MultiHeadAttention(Attention):
             watcher.weights(self.site, weights_BHQK, scope)
             out_BHQF = watcher.heads(self.site, self.mix(weights_BHQK, v))
         out_BQD = out_BHQF.transpose(1, 2).flatten(2)
-        joined: Tensor = self.output(scope.queries.unpad(out_BQD))
+        return self.join(scope.queries.unpad(out_BQD), x)
+
+    def project(
+        self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [B, H, Q, E], keys [B, G, K, E] and values [B, G, K, F], in padded rows, positions turned in.
+
+        Keys and values that a `KeyValueState` or `MemoryState` remembers are included; other states are left alone.
+        """
+        if self.dims.memory is None:
+            return self._project_self(x, scope, state)
+        return self._project_memory(x, memory, scope, state)
+
+    def join(self, out: Tensor, x: Tensor) -> Tensor:
+        """Bring what the heads gave, side by side [..., H * F], to the model's width; queries were made from x."""
+        joined: Tensor = self.output(out)
         return joined
 
     def value_path(self) -> list[Tensor]:
@@ -153,8 +181,8 @@ class MultiHeadAttention(Attention):
         else:
             q, k, v = projected.split((self.q_size, self.k_size, self.v_size), -1)
             q, k, v = (scope.queries.pad(each) for each in (q, k, self.value_up(v)))
-        q_BHQE = scope.rotate_queries(self._split(q, self.heads))
-        k_BGKE = scope.rotate_keys(self._split(k, self.groups))
+        q_BHQE = scope.rotate_queries(self.shape_queries(self._split(q, self.heads)))
+        k_BGKE = scope.rotate_keys(self.shape_keys(self._split(k, self.groups)))
         v_BGKF = self._split(v, self.groups)
         if isinstance(state, KeyValueState):
             k_BGKE, v_BGKF = state.append(k_BGKE, v_BGKF)
@@ -163,20 +191,22 @@ class MultiHeadAttention(Attention):
     def _project_memory(
         self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        q_BHQE = self._split(scope.queries.pad(self.query(x)), self.heads)
+        q_BHQE = self.shape_queries(self._split(scope.queries.pad(self.query(x)), self.heads))
         if isinstance(state, MemoryState) and state.projected is not None:
             return q_BHQE, *state.projected
         assert memory is not None, f"{self.site.name} attends to a memory and was given none"
         k, v = self.key_value(memory).split((self.k_size, self.v_size), -1)
         if hasattr(self, "value_up"):
             v = self.value_up(v)
-        projected = tuple(self._split(scope.keys.pad(each), self.groups) for each in (k, v))
+        k_BGKE, v_BGKF = (self._split(scope.keys.pad(each), self.groups) for each in (k, v))
+        k_BGKE = self.shape_keys(k_BGKE)
         if isinstance(state, MemoryState):
-            state.projected = (projected[0], projected[1])
-        return q_BHQE, projected[0], projected[1]
+            state.projected = (k_BGKE, v_BGKF)
+        return q_BHQE, k_BGKE, v_BGKF
 
     @staticmethod
     def _split(x_BLD: Tensor, heads: int) -> Tensor:
-        return x_BLD.unflatten(-1, (heads, x_BLD.shape[-1] // heads)).transpose(1, 2)
+        x_BLHE: Tensor = x_BLD.unflatten(-1, (heads, x_BLD.shape[-1] // heads))
+        return x_BLHE.transpose(1, 2)
 
 

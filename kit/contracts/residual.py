@@ -23,6 +23,10 @@ class Residual(Part):
 
     final_norm: ClassVar[bool] = False
     """Whether a stack of such layers ends in a norm of its own."""
+    uses_norm: ClassVar[bool] = True
+    """Whether it builds norms, so that a recipe has to name one."""
+    starts_as_identity: ClassVar[bool] = False
+    """Whether a layer gives back what it is given until it is trained."""
 
     def __init__(self, options: Options, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

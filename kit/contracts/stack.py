@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -34,6 +34,11 @@ class Stack(Part):
 
     reads_memory: ClassVar[bool] = True
     """Whether it can be a decoder of an encoder-decoder."""
+
+    @classmethod
+    def depth_of(cls, options: Any) -> int:
+        """How many layers a token goes through in a stack with these options."""
+        return int(getattr(options, "depth", 1))
 
     @abstractmethod
     def forward(

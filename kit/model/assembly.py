@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kit.component import Component, Dims, Options, Site
 from kit.contracts.embedding import Embedding
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 
 ASSUMED_VOCABULARY = 1000
 """What checks and explanations reckon with where the tokenizer decides."""
+
+
+Symbols: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The text of each token id, by side: encoder and decoder."""
+
+
+FAMILIES: dict[str, type[Model]] = {
+    "encoder-decoder": EncoderDecoder,
+    "encoder": EncoderModel,
+    "decoder": DecoderModel,
+}
 
 
 class Named(Protocol):
@@ -52,47 +63,54 @@ class Assembly:
             name = f"{component.kind} {component.part_name()}"
             raise RecipeError([site.problem(f"{name} could not be built: {type(error).__name__}: {error}")]) from error
 
-    def model(self, section: ModelSection, vocabularies: Named | None = None) -> Model:
+    def model(
+        self, section: ModelSection, vocabularies: Named | None = None, symbols: Symbols | None = None
+    ) -> Model:
         """Build the whole model."""
-        problems = list(self.check(section))
+        problems = list(self.check(section, vocabularies))
         if problems:
             raise RecipeError(problems)
-        plan = Plan(self, section, vocabularies)
+        plan = Plan(self, section, vocabularies, symbols)
         embeddings = plan.embeddings()
         sides = {name: plan.side(name, embedding) for name, embedding in embeddings.items()}
-        head = plan.head()
-        tied = section.tie in ("output", "all")
-        if section.family == "encoder-decoder":
-            return EncoderDecoder(sides["encoder"], sides["decoder"], head, tied)
-        family = EncoderModel if section.family == "encoder" else DecoderModel
-        return family(sides[section.family], head, tied)
+        return FAMILIES[section.family](sides, plan.head(), section.tie in ("output", "all"))
 
     def check(self, section: ModelSection, vocabularies: Named | None = None) -> Iterator[Problem]:
         """Everything that stands against building it, without building it."""
-        problems = list(Plan(self, section, vocabularies).check())
-        yield from dict.fromkeys(problems)
+        yield from dict.fromkeys(Plan(self, section, vocabularies).check())
 
 
 class Plan:
     """What a model section comes to: sizes and sites for each part."""
 
-    def __init__(self, assembly: Assembly, section: ModelSection, vocabularies: Named | None) -> None:
+    def __init__(
+        self,
+        assembly: Assembly,
+        section: ModelSection,
+        vocabularies: Named | None,
+        symbols: Symbols | None = None,
+    ) -> None:
         self.assembly = assembly
         self.section = section
         given = section.vocabulary
         known = vocabularies or (given if isinstance(given, Vocabularies) else None)
         size = given if isinstance(given, int) else ASSUMED_VOCABULARY
         self.vocabulary = {"encoder": known.source if known else size, "decoder": known.target if known else size}
+        self.symbols = symbols or {}
         chosen = {"norm": section.norm, "position": section.position}
         inherited = {name: options for name, options in chosen.items() if options is not None}
-        self.site = Site(assembly, ("model",), inherited=inherited)
         self.names = section.family.split("-")
+        self.site = Site(assembly, ("model",), inherited=inherited, depths=self._depths())
 
     def dims(self, side: str) -> Dims:
         """The sizes of one side."""
         section = self.section
         return Dims(
-            section.width, vocabulary=self.vocabulary[side], length=section.length, dropout=section.dropout
+            section.width,
+            vocabulary=self.vocabulary[side],
+            symbols=self.symbols.get(side),
+            length=section.length,
+            dropout=section.dropout,
         )
 
     def stack_site(self, side: str) -> Site:
@@ -108,9 +126,10 @@ class Plan:
         """One for each side, or one for both where a recipe ties them."""
         built: dict[str, Embedding] = {}
         for name in self.names:
-            shared = self.section.tie in ("inputs", "all") and built
+            shared = self.section.tie in ("inputs", "all")
             site = self.site.at("embedding", stack=name, role="embedding")
-            built[name] = next(iter(built.values())) if shared else site.build(self._filled("embedding"), self.dims(name))
+            first = next(iter(built.values()), None)
+            built[name] = first if shared and first else site.build(self._filled("embedding"), self.dims(name))
         return built
 
     def side(self, name: str, embedding: Embedding) -> Side:
@@ -146,16 +165,20 @@ class Plan:
             if options is not None:
                 yield from self.stack_site(side).check(options, self.stack_dims(side))
 
+    def _depths(self) -> dict[str, int]:
+        stacks = {name: getattr(self.section, name) for name in self.names}
+        components = {name: self.assembly.component_of(options) for name, options in stacks.items() if options is not None}
+        return {name: kind.depth_of(stacks[name]) for name, kind in components.items() if issubclass(kind, Stack)}
+
     def _check_sides(self) -> Iterator[Problem]:
         family = self.section.family
         for side in ("encoder", "decoder"):
             named = getattr(self.section, side) is not None
             if named and side not in self.names:
-                yield self.site.problem(
-                    f"a model of the family {family} has no {side}", side, hint="leave it out, or write family: encoder-decoder"
-                )
+                hint = "leave it out, or write family: encoder-decoder"
+                yield self.site.problem(f"a model of the family {family} has no {side}", side, hint=hint)
             if not named and side in self.names:
-                yield self.site.problem(f"a model of the family {family} needs an {side}".replace("an d", "a d"), hint=f"add {side}: ...")
+                yield self.site.problem(f"the family {family} needs this key: {side}", hint=f"add {side}: ...")
 
     def _check_ties(self) -> Iterator[Problem]:
         tie, given = self.section.tie, self.section.vocabulary

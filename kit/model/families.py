@@ -6,6 +6,7 @@ Shapes: B rows, L tokens, N real tokens, V choices of the head (vocabulary or cl
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 
 from torch import Tensor, nn
 
@@ -23,8 +24,10 @@ from kit.watching import Watcher
 class Model(nn.Module):
     """A model of any family: tokens in, scores out."""
 
-    def __init__(self, head: Head, tied: bool) -> None:
+    def __init__(self, sides: Mapping[str, Side], head: Head, tied: bool) -> None:
         super().__init__()
+        for name, side in sides.items():
+            self.add_module(name, side)
         self.head = head
         self.tied = tied
 
@@ -50,10 +53,8 @@ class Model(nn.Module):
 class EncoderDecoder(Model):
     """Reads a source and writes a target: translation, pronunciation, summaries."""
 
-    def __init__(self, encoder: Side, decoder: Side, head: Head, tied: bool) -> None:
-        super().__init__(head, tied)
-        self.encoder = encoder
-        self.decoder = decoder
+    encoder: Side
+    decoder: Side
 
     def encode(self, source: Tokens | Tensor, packed: bool = False, watcher: Watcher | None = None) -> Memory:
         """What the decoder will attend to."""
@@ -82,9 +83,7 @@ class EncoderDecoder(Model):
 class DecoderModel(Model):
     """Continues a text: a language model."""
 
-    def __init__(self, decoder: Side, head: Head, tied: bool) -> None:
-        super().__init__(head, tied)
-        self.decoder = decoder
+    decoder: Side
 
     def forward(
         self,
@@ -106,9 +105,7 @@ class DecoderModel(Model):
 class EncoderModel(Model):
     """Reads a text in both directions: hidden tokens, classes, vectors."""
 
-    def __init__(self, encoder: Side, head: Head, tied: bool) -> None:
-        super().__init__(head, tied)
-        self.encoder = encoder
+    encoder: Side
 
     def forward(
         self,

@@ -1,4 +1,4 @@
-"""The sections of a recipe: what a model is made of, by slot. Which parts may fill a slot is bound later, from what is installed."""
+"""The sections of a recipe: what a model is made of, by slot; which parts may fill a slot is bound later."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ModelSection(Section):
     embedding: EmbeddingSlot | None = None
     """How token ids become vectors; left out, the installed default."""
     tie: Literal["none", "output", "inputs", "all"] = "output"
-    """Which tables are one: output (the target's embedding and the way back to tokens), inputs (source and target), all, or none."""
+    """Which tables are one: output (target embedding and way back to tokens), inputs (source and target), all, none."""
     position: PositionSlot | None = None
     """How the model knows where a token stands, for stacks that name none of their own."""
     norm: NormSlot | None = None
@@ -68,5 +68,3 @@ class Recipe(Section):
     """A sentence for people."""
     model: ModelSection
     """What is built."""
-
-

@@ -1,0 +1,105 @@
+"""What a model costs: parameters, floating-point operations, state and training memory, measured without a single number.
+
+The model runs on the meta device, where tensors have shapes only, so that parts nobody has written yet are measured too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from kit.contracts.part import collect_losses
+from kit.model.families import DecoderModel, EncoderDecoder, Model
+from kit.model.session import Session
+from kit.tokens import Tokens
+
+ADAM_BYTES = 16
+"""A parameter in float32 with its gradient and the two moments of Adam."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Figures of one model at one length."""
+
+    parameters: int
+    length: int
+    """The length of text that FLOPs and activations are counted for."""
+    flops_a_token: int
+    """Forward, for one token of the text (source and target together count as one)."""
+    state_bytes_a_token: float
+    """How much the state of decoding grows with each token written, for one text, in float32."""
+    state_bytes_fixed: float
+    """What the state holds whatever the length, for one text."""
+    fixed_bytes: int
+    """Weights, gradients and the optimizer's moments in training, in float32."""
+    activation_bytes: int
+    """What one text of this length keeps for the backward pass."""
+
+
+def measure(model: Model, length: int) -> Cost:
+    """Measure a model that lies on the meta device."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    ids = torch.zeros(1, length, dtype=torch.long, device="meta")
+    model.eval()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        _run(model, ids)
+    grows, fixed = _state(model, length)
+    return Cost(
+        parameters=parameters,
+        length=length,
+        flops_a_token=counter.get_total_flops() // length,
+        state_bytes_a_token=grows,
+        state_bytes_fixed=fixed,
+        fixed_bytes=parameters * ADAM_BYTES,
+        activation_bytes=_activations(model, ids),
+    )
+
+
+def _run(model: Model, ids: Tensor) -> Tensor:
+    scores: Tensor = model(ids, ids) if isinstance(model, EncoderDecoder) else model(ids)
+    return scores
+
+
+def _state(model: Model, length: int) -> tuple[float, float]:
+    """Growth a token and the constant rest, from the state's size at two lengths; the memory's own share is fixed."""
+    if not isinstance(model, EncoderDecoder | DecoderModel):
+        return 0.0, 0.0
+    first, second = max(1, length // 4), max(2, length // 2)
+    sizes = []
+    with torch.no_grad():
+        for read in (first, second):
+            session = _begin(model, length)
+            session.step(Tokens(torch.zeros(1, read, dtype=torch.long, device="meta")))
+            sizes.append(session.bytes)
+    growth = (sizes[1] - sizes[0]) / (second - first)
+    return growth, sizes[0] - growth * first
+
+
+def _begin(model: EncoderDecoder | DecoderModel, length: int) -> Session:
+    if isinstance(model, DecoderModel):
+        return model.start()
+    return model.start(torch.zeros(1, length, dtype=torch.long, device="meta"))
+
+
+def _activations(model: Model, ids: Tensor) -> int:
+    """Bytes that autograd keeps for one text, each storage once, weights left out."""
+    weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    kept: dict[int, Any] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in weights:
+            kept[storage._cdata] = storage
+        return tensor
+
+    model.train()
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        scores = _run(model, ids)
+    collect_losses(model)
+    del scores
+    model.eval()
+    return sum(storage.nbytes() for storage in kept.values())

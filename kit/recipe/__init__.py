@@ -1,0 +1,1 @@
+"""Recipes: reading them with line numbers, checking them against what is installed, writing them back."""
