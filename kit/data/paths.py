@@ -1,0 +1,42 @@
+"""Finding the files that a recipe names, and the folder where derived files are kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from kit.data.errors import DataError
+
+
+def find_file(name: str, folder: Path | None = None) -> Path:
+    """The file of this name: `~` and `$NAME` are filled in, then `folder` and the current one are searched."""
+    filled = os.path.expanduser(os.path.expandvars(name))
+    missing = re.search(r"\$\{?(\w+)", filled)
+    if missing:
+        raise DataError(
+            f"the environment variable {missing[1]} is not set, and {name!r} needs it",
+            hint=f"set it: export {missing[1]}=…, or write the path out",
+        )
+    candidates = [start / filled for start in dict.fromkeys([folder or Path(), Path()])]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate.resolve()
+    tried = " nor ".join(str(candidate.absolute()) for candidate in dict.fromkeys(candidates))
+    kind = "a folder, not a file" if any(candidate.is_dir() for candidate in candidates) else "no such file"
+    raise DataError(f"{kind}: {name!r} (looked for {tried})", hint="paths are read from the recipe's folder")
+
+
+def cache_folder() -> Path:
+    """Where indexes and encoded data are kept, made if needed: `$XDG_CACHE_HOME/kitformer` or `~/.cache/kitformer`."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    folder = (Path(home) if home else Path.home() / ".cache") / "kitformer"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot make the cache folder: {error.strerror}",
+            path=folder,
+            hint="set XDG_CACHE_HOME to another folder",
+        ) from error
+    return folder

@@ -1,0 +1,109 @@
+"""The lock of a run: what it was made with, and in words how that differs from what is here now."""
+
+from __future__ import annotations
+
+import platform
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kit.runs.atomic import write_text
+from kit.runs.directory import RunError
+from kit.runs.sources import KIT, Source, source_of
+
+
+class Lock(BaseModel):
+    """Everything besides the recipe that the numbers of a run depend on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str = Field(default_factory=lambda: secrets.token_hex(8))
+    """The identity of the run, wherever its folder is moved; its checkpoints carry it."""
+    kit: Source
+    plugins: Mapping[str, Source]
+    """By the name of the plugin."""
+    torch: str
+    python: str
+    platform: str
+    seed: int
+    data: Mapping[str, str] = {}
+    """A fingerprint of each piece of data, by its name."""
+
+    @classmethod
+    def current(cls, plugins: Mapping[str, Source], *, seed: int, data: Mapping[str, str] | None = None) -> Self:
+        """The lock of a run that starts here and now."""
+        return cls(
+            kit=source_of("kit", KIT),
+            plugins=dict(sorted(plugins.items())),
+            torch=metadata.version("torch"),
+            python=platform.python_version(),
+            platform=f"{platform.system()} {platform.machine()}",
+            seed=seed,
+            data=dict(data or {}),
+        )
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON, whole or not at all."""
+        write_text(path, self.model_dump_json(indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the lock of a run."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError as error:
+            raise RunError(f"{path} is missing: what the run was made with is not known.") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "the file"
+            raise RunError(f"{path} is not a lock that this kit can read: {place}: {first['msg']}.") from error
+
+
+def compare(lock: Lock, current: Lock) -> list[str]:
+    """How what is here differs from what the run was made with, a sentence each; plugins added since do not matter."""
+    return [*_differences(lock, current)]
+
+
+def _differences(lock: Lock, current: Lock) -> Iterator[str]:
+    yield from _compare_source("the kit", lock.kit, current.kit)
+    for name, source in lock.plugins.items():
+        if name in current.plugins:
+            yield from _compare_source(f"plugin {name}", source, current.plugins[name])
+        elif source.distribution:
+            wanted = source.distribution + (f"=={source.version}" if source.version else "")
+            yield f"plugin {name} is not here; it came with {wanted}: pip install {wanted}"
+        else:
+            yield f"plugin {name} is not here, and it was not installed from a distribution: its files are needed"
+    for what, then, now in (
+        ("torch", lock.torch, current.torch),
+        ("Python", lock.python, current.python),
+        ("the platform", lock.platform, current.platform),
+        ("the seed", str(lock.seed), str(current.seed)),
+    ):
+        if then != now:
+            yield f"{what} was {then}, is {now}"
+    yield from _compare_data(lock.data, current.data)
+
+
+def _compare_source(what: str, then: Source, now: Source) -> Iterable[str]:
+    if then.distribution != now.distribution:
+        yield f"{what} came with {then.distribution or 'no distribution'}, now comes with {now.distribution or 'none'}"
+    elif then.version != now.version:
+        wanted = f": pip install {then.distribution}=={then.version} brings it back" if then.version else ""
+        yield f"{what} was version {then.version or 'unknown'}, is {now.version or 'unknown'}{wanted}"
+    elif then.sha256 != now.sha256:
+        yield f"{what} was edited: still version {then.version or 'unknown'}, but its files differ"
+
+
+def _compare_data(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[str]:
+    """Where nothing is fingerprinted, as in prediction, there is nothing to say."""
+    for name, fingerprint in then.items() if now else ():
+        if name not in now:
+            yield f"data {name} was used and is not here"
+        elif now[name] != fingerprint:
+            yield f"data {name} has changed since (SHA-256 {fingerprint[:12]}, now {now[name][:12]})"
+    yield from (f"data {name} was not used in the run" for name in now if name not in then)

@@ -1,0 +1,172 @@
+"""The checkpoints of a run: the last good one survives every save, and one is loaded only if all is as written."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kit.runs import folders
+from kit.runs.atomic import StorageError, explained, write_text
+from kit.runs.damage import CheckpointError, DamagedCheckpoint, DamagedCheckpointWarning
+from kit.runs.manifest import NAME, Manifest, read_manifest, verify, write_manifest
+from kit.runs.parts import Checkpoint, Snapshot, read_parts, write_parts
+from kit.runs.ranks import Ranks
+from kit.runs.retention import Retention
+
+_STEP = re.compile(r"^step-(\d{8,})$")
+_LATEST = re.compile(r"(step-\d{8,}) ([0-9a-f]{64})\n")
+
+
+@dataclass
+class CheckpointStore:
+    """A folder of checkpoints `step-00001200/`, and the file `latest` that names the newest."""
+
+    folder: Path
+    run: str = ""
+    """The identity of the run: a checkpoint of another run that was put here is refused."""
+    retention: Retention = field(default_factory=Retention)
+    ranks: Ranks = field(default_factory=Ranks)
+
+    def save(self, step: int, state: Snapshot, score: float | None = None) -> Path:
+        """Write a checkpoint; all processes call it together. StorageError if that fails; the others are intact."""
+        path = self.folder / f"step-{step:08d}"
+        first = self.ranks.rank == 0
+        self._together(path, lambda: self._begin(path) if first else None)
+        self._together(path, lambda: write_parts(folders.saving(path), state, self.ranks))
+        self._together(path, lambda: self._publish(path, step, score) if first else None)
+        return path
+
+    def load_latest(self) -> Checkpoint:
+        """The newest checkpoint that is as it was written; a warning says what is wrong with those passed over."""
+        problems = self._problem_with_latest()
+        for path in self._newest_first():
+            try:
+                checkpoint = self._read(path)
+            except DamagedCheckpoint as error:
+                problems.append(f"{path.name} is damaged: {error}")
+                continue
+            if problems:
+                text = f"{'; '.join(problems)}. Going on from {path.name}, which is as it was written."
+                warnings.warn(text, DamagedCheckpointWarning, stacklevel=2)
+            return checkpoint
+        found = "; ".join(problems) if problems else "the run was stopped before its first one"
+        raise CheckpointError(f"no checkpoint in {self.folder} can be used: {found}.")
+
+    def load(self, step: int) -> Checkpoint:
+        """The checkpoint of one step; DamagedCheckpoint if it is not as it was written."""
+        path = self.folder / f"step-{step:08d}"
+        if not path.is_dir():
+            there = ", ".join(map(str, self.steps())) or "none"
+            raise CheckpointError(f"no checkpoint of step {step} in {self.folder}; there are: {there}.")
+        try:
+            return self._read(path)
+        except DamagedCheckpoint as error:
+            raise DamagedCheckpoint(f"{path} is damaged: {error}.") from error
+
+    def steps(self) -> list[int]:
+        """The steps there are checkpoints of, in ascending order, damaged ones included."""
+        return sorted(int(match[1]) for path in self._folders() if (match := _STEP.match(path.name)))
+
+    def best(self) -> int | None:
+        """The step with the best score; None where none has a score."""
+        ranked = self.retention.ranked(self._manifests())
+        return int(ranked[0].name.removeprefix("step-")) if ranked else None
+
+    def tidy(self) -> None:
+        """Clean up after a kill; to be called by one process when training starts."""
+        if self.folder.is_dir():
+            with explained(self.folder):
+                folders.tidy(self.folder)
+
+    def _begin(self, path: Path) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        folders.tidy(self.folder)
+        folders.begin(path)
+
+    def _publish(self, path: Path, step: int, score: float | None) -> None:
+        sequence = 1 + max((found.sequence for found in self._manifests().values()), default=0)
+        manifest = write_manifest(
+            folders.saving(path), step=step, sequence=sequence, score=score, world=self.ranks.world, run=self.run
+        )
+        folders.publish(path)
+        write_text(self.folder / "latest", f"{path.name} {hashlib.sha256(manifest.to_bytes()).hexdigest()}\n")
+        manifests = self._manifests()
+        for old in manifests.keys() - self.retention.keeps(manifests) - {path}:
+            folders.remove(old)
+
+    def _together(self, path: Path, work: Callable[[], None]) -> None:
+        failure: Exception | None = None
+        try:
+            with explained(path, self._kept()):
+                work()
+        except Exception as error:
+            failure = error
+        if not self.ranks.agree(failure is None):
+            if self.ranks.rank == 0:
+                folders.discard(path)
+            raise failure or StorageError(
+                f"cannot write {path}: another process failed to write its part. {self._kept()}"
+            )
+
+    def _kept(self) -> str:
+        newest = next(iter(self._newest_first()), None)
+        return f"The checkpoint before, {newest.name}, is intact." if newest else "There is no earlier checkpoint."
+
+    def _read(self, path: Path) -> Checkpoint:
+        manifest = verify(path)
+        if path.name.removeprefix(".replaced-") != f"step-{manifest.step:08d}":
+            raise DamagedCheckpoint(f"it holds the checkpoint of step {manifest.step}")
+        if manifest.run != self.run:
+            raise DamagedCheckpoint("it belongs to another run")
+        return read_parts(path, manifest)
+
+    def _folders(self) -> list[Path]:
+        return [path for path in self.folder.iterdir() if path.is_dir()] if self.folder.is_dir() else []
+
+    def _newest_first(self) -> list[Path]:
+        """Those whose manifest cannot be read come where their step says, so that they are named and not forgotten."""
+        found = []
+        for path in self._folders():
+            name = path.name.removeprefix(".replaced-")
+            if _STEP.match(name) and (path.name == name or not (self.folder / name).exists()):
+                found.append(path)
+        manifests = self._manifests()
+        known = {manifest.step: manifest.sequence for manifest in manifests.values()}
+
+        def place(path: Path) -> tuple[int, int]:
+            step = int(path.name.rpartition("-")[2])
+            if path in manifests:
+                return manifests[path].sequence, step
+            return max((sequence for other, sequence in known.items() if other <= step), default=0), step
+
+        return sorted(found, key=place, reverse=True)
+
+    def _manifests(self) -> dict[Path, Manifest]:
+        manifests = {}
+        for path in self._folders():
+            if _STEP.match(path.name):
+                try:
+                    manifests[path] = read_manifest(path)
+                except DamagedCheckpoint:
+                    continue
+        return manifests
+
+    def _problem_with_latest(self) -> list[str]:
+        if not self._folders():
+            return []
+        try:
+            match = _LATEST.fullmatch((self.folder / "latest").read_text())
+        except (OSError, ValueError):
+            return ["the file latest is missing or cannot be read"]
+        if not match:
+            return ["the file latest was altered"]
+        manifest = self.folder / match[1] / NAME
+        if not manifest.is_file():
+            return [f"the file latest names {match[1]}, which is not there"]
+        if hashlib.sha256(manifest.read_bytes()).hexdigest() != match[2]:
+            return [f"{match[1]} is not the checkpoint that the file latest names"]
+        return []

@@ -1,0 +1,37 @@
+"""Data: files of text, pairs and labels, a pronouncing dictionary, Hugging Face datasets, and generated tasks."""
+
+from __future__ import annotations
+
+from kit import Component, hookimpl
+
+kit_api = 1
+
+
+@hookimpl
+def kit_components() -> list[type[Component]]:
+    """The data parts of this plugin."""
+    from kit_data.addition import AdditionData
+    from kit_data.copy import CopyData
+    from kit_data.huggingface import HuggingfaceData
+    from kit_data.labelled_text import LabelledTextData
+    from kit_data.listops import ListopsData
+    from kit_data.parallel_text import ParallelTextData
+    from kit_data.plain_text import PlainTextData
+    from kit_data.pronunciations import PronunciationsData
+    from kit_data.recall import RecallData
+    from kit_data.reverse import ReverseData
+    from kit_data.sort import SortData
+
+    return [
+        AdditionData,
+        CopyData,
+        HuggingfaceData,
+        LabelledTextData,
+        ListopsData,
+        ParallelTextData,
+        PlainTextData,
+        PronunciationsData,
+        RecallData,
+        ReverseData,
+        SortData,
+    ]
