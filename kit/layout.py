@@ -9,12 +9,12 @@ Shapes: B rows, L length, N real tokens, D anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kit.lazy import lazy
 from kit.tokens import Tokens
 
 
@@ -106,7 +106,7 @@ class Layout:
         packed: Tensor = _Gather.apply(x_BLD.reshape(self.rows * self.length, *x_BLD.shape[2:]), self.index)  # type: ignore[no-untyped-call]
         return packed
 
-    @cached_property
+    @lazy
     def order(self) -> Tensor:
         """[B or 1, L]: how many real tokens stand before each one; masks compare these."""
         if self.valid is None or self.right_padded:
@@ -114,7 +114,7 @@ class Layout:
             return steps + self.offset
         return (self.valid.cumsum(1) - 1).clamp(min=0) + self.offset
 
-    @cached_property
+    @lazy
     def at(self) -> Tensor:
         """[B or 1, L]: the position of each token; its order, unless the batch says otherwise."""
         return self.facts.get("position", self.order)
@@ -126,7 +126,7 @@ class Layout:
             return self.at
         return self.at.expand(self.rows, self.length).reshape(-1).index_select(0, self.index)
 
-    @cached_property
+    @lazy
     def count(self) -> int | Tensor:
         """How many real tokens there are so far: one number, or [B, 1] where rows differ."""
         if self.valid is None:

@@ -132,7 +132,13 @@ def _state(plugin: LoadedPlugin) -> str:
 def _suspicions(plugins: Sequence[LoadedPlugin]) -> list[str]:
     """Which plugins, out of use and with parts nobody has seen, might bring what was not found."""
     unseen = [plugin for plugin in plugins if plugin.status != "loaded" and not plugin.parts]
-    lines = [f"{it.title} {_state(it)}; it may be the one that brings it" for it in unseen if it.status == "failed"]
+    failed = [plugin for plugin in unseen if plugin.status == "failed"]
+    lines: list[str] = []
+    for cause in dict.fromkeys(plugin.error for plugin in failed):
+        alike = [plugin for plugin in failed if plugin.error == cause]
+        named = ", ".join(plugin.title for plugin in alike)
+        one = "it may be the one that brings it" if len(alike) == 1 else "one of them may bring it"
+        lines += [f"{named} failed to load: {cause}; {one}"]
     disabled = [plugin for plugin in unseen if plugin.status == "disabled"]
     for reason in dict.fromkeys(plugin.error for plugin in disabled):
         titles = [plugin.title for plugin in disabled if plugin.error == reason]

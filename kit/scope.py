@@ -6,7 +6,6 @@ Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a key, 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +16,7 @@ from kit.contracts.mask import Facts, Mask
 from kit.dropout import drop
 from kit.errors import KitError
 from kit.layout import Layout
+from kit.lazy import lazy
 
 if TYPE_CHECKING:
     from kit.contracts.position import Position
@@ -44,7 +44,7 @@ class Scope:
         self.biased = bool(places & {"bias", "interact"})
         self.interacts = "interact" in places
 
-    @cached_property
+    @lazy
     def is_causal(self) -> bool:
         """Whether «no key later than the query» is the whole truth for every real query.
 
@@ -53,7 +53,7 @@ class Scope:
         causal = self.mask is not None and self.mask.shape == "causal"
         return causal and self.queries.length == self.keys.length and self.keys.right_padded
 
-    @cached_property
+    @lazy
     def sees_all(self) -> bool:
         """Whether every query may see every key."""
         if self.keys.valid is not None:
@@ -63,7 +63,7 @@ class Scope:
         # The newest token of a text may see everything before it.
         return self.mask.shape == "causal" and self.queries.length == 1 and self.queries.valid is None
 
-    @cached_property
+    @lazy
     def allowed(self) -> Tensor | None:
         """[B or 1, 1, Q, K], true where the key may be seen; None where every key may."""
         if self.sees_all:
@@ -78,7 +78,7 @@ class Scope:
         assert allowed is not None
         return allowed.expand(-1, -1, self.queries.length, self.keys.length)
 
-    @cached_property
+    @lazy
     def seeing(self) -> Tensor | None:
         """[B or 1, 1, Q, 1], true where a query sees at least one key; None where all do."""
         if self.allowed is None:
@@ -98,7 +98,10 @@ class Scope:
         """The newest keys with their positions turned in."""
         if not self.rotates or self.position is None:
             return k_BGKE
-        return self.position.rotate(k_BGKE, self.keys.at[:, -k_BGKE.shape[2] :], "key")
+        # The newest keys are made of the queries' own tokens; the same tensor lets a position keep what it made of it.
+        newest = k_BGKE.shape[2]
+        at = self.queries.at if newest == self.queries.length else self.keys.at[:, -newest:]
+        return self.position.rotate(k_BGKE, at, "key")
 
     def bias(self, q_BHQE: Tensor, k_BHKE: Tensor) -> Tensor | None:
         """[B or 1, H or 1, Q, K]: what the position part adds to scores; None where it adds nothing."""
@@ -109,7 +112,7 @@ class Scope:
             added = added.to(q_BHQE.dtype)
         if self.interacts:
             content = self.position.interact(q_BHQE, repeat_groups(k_BHKE, q_BHQE), self)
-            added = content if added is None else content if content is None else added + content
+            added = content if added is None else added if content is None else added + content
         return added
 
     def weigh(self, scores_BHQK: Tensor) -> Tensor:
@@ -148,16 +151,16 @@ class Scope:
         bias = self.bias(q_BHQE, k_BGKE)
         return scores if bias is None else scores + bias
 
-    @cached_property
+    @lazy
     def _static_bias(self) -> Tensor | None:
         return None if self.position is None else self.position.bias(self.queries.at, self.keys.at)
 
-    @cached_property
+    @lazy
     def _blind(self) -> Tensor | None:
         """Queries that see nothing, where the kernel cannot be trusted with them (the CPU kernel gives them zero)."""
         return None if self.seeing is None or self.seeing.device.type == "cpu" else ~self.seeing
 
-    @cached_property
+    @lazy
     def _kernel_mask(self) -> Tensor | None:
         return self.allowed if self._blind is None or self.allowed is None else self.allowed | self._blind
 

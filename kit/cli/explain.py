@@ -29,16 +29,17 @@ def explain(context: typer.Context, recipe: RecipeFile, overrides: Overrides = N
         print_json(explanation.as_data())
         return
     out = screen()
-    out.print(_tree(explanation.tree, explanation.name))
+    out.print(model_tree(explanation.tree, explanation.name))
     out.print(cost_table([explanation.cost]))
     for note in explanation.notes:
         out.print(f"[dim]{note}[/]")
 
 
-def _tree(node: Node, name: str) -> Tree:
+def model_tree(node: Node, name: str) -> Tree:
+    """The parts of a model, as a tree to print."""
     tree = Tree(_label(node, name))
     for child in node.children:
-        tree.add(_tree(child, child.name))
+        tree.add(model_tree(child, child.name))
     return tree
 
 
