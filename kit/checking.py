@@ -10,6 +10,7 @@ import torch
 
 from kit.errors import KitError, Problem, RecipeError
 from kit.model.assembly import Assembly
+from kit.model.blueprint import blueprint
 from kit.model.families import EncoderDecoder
 from kit.recipe.load import load_recipe
 from kit.recipe.sections import Recipe
@@ -33,7 +34,7 @@ def checked_recipe(source: RecipeSource, registry: Registry, overrides: Iterable
 def _trial(recipe: Recipe, assembly: Assembly) -> Iterable[Problem]:
     """Build the model and run it once, on shapes without numbers: what a check missed shows here, not in training."""
     try:
-        with torch.device("meta"), torch.no_grad():
+        with blueprint(), torch.no_grad():
             model = assembly.model(recipe.model)
             ids = torch.zeros(2, min(TRIAL_LENGTH, recipe.model.length), dtype=torch.long)
             if isinstance(model, EncoderDecoder):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
 
 from kit.explaining.cost import Cost, measure
 from kit.explaining.tree import Node, grow
 from kit.model.assembly import ASSUMED_VOCABULARY, Assembly
+from kit.model.blueprint import blueprint
 from kit.recipe.sections import Recipe
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Explanation:
 
 def explain(recipe: Recipe, registry: Registry) -> Explanation:
     """Build on the meta device, look and measure; takes no memory to speak of, whatever the size."""
-    with torch.device("meta"):
+    with blueprint():
         model = Assembly(registry).model(recipe.model)
         cost = measure(model, min(recipe.model.length, LONGEST_MEASURED))
     notes = []
