@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_args
 
@@ -127,6 +127,8 @@ class Component:
     """The options that a recipe gives it."""
     default: ClassVar[bool] = False
     """Whether this is the part a recipe gets where it names none of this kind (at most one part a kind)."""
+    examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    """Options, as a recipe would write them, that laws and documentation try it with besides its defaults."""
 
     options: Options
 

@@ -34,6 +34,10 @@ class Abilities:
     """Whether it can go on token by token with a state."""
     weights: bool = True
     """Whether it has weights to show to a watcher."""
+    shares: bool = True
+    """Whether the weights of a query sum to one over the keys it sees."""
+    compiles: bool = True
+    """Whether torch.compile gives the same numbers."""
     cost: Cost = "quadratic"
     """How time and memory grow with the length of a text."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -14,9 +16,19 @@ class Embedding(Part):
 
     kind = "embedding"
 
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Facts of a batch that `mark` makes use of."""
+
     @abstractmethod
     def forward(self, ids: Tensor) -> Tensor:
         """ids: [...] whole numbers below `dims.vocabulary`; returns [..., width]."""
+
+    def mark(self, x: Tensor, facts: Mapping[str, Tensor]) -> Tensor:
+        """x: [..., width], what `forward` gave; facts: those of `reads` that the batch brings, [...] each.
+
+        Returns x with what a batch says of tokens besides their ids; x itself by default.
+        """
+        return x
 
     @abstractmethod
     def project(self, x: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from kit.component import Dims, Options, Site
@@ -22,7 +22,7 @@ class HiddenOptions(Options):
     """The hidden width itself, in place of the factor."""
     bias: bool = True
     """Whether the two projections have a bias."""
-    dropout: float = 0.0
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
     """The share of hidden numbers dropped in training."""
 
     def hidden_width(self, width: int) -> int:

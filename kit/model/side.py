@@ -33,7 +33,9 @@ class Side(nn.Module):
         watcher: Watcher | None = None,
     ) -> Tensor:
         """Vectors of the last layer, as `layout` carries them."""
-        x = self.stack.embed(self.embedding(layout.unpad(tokens.ids)), layout.at_flat)
+        facts = {name: layout.unpad(tokens.facts[name]) for name in self.embedding.reads if name in tokens.facts}
+        x = self.embedding.mark(self.embedding(layout.unpad(tokens.ids)), facts)
+        x = self.stack.embed(x, layout.at_flat)
         if self.norm is not None:
             x = self.norm(x)
         last: Tensor = self.stack(self.dropout(x), layout, memory, state, watcher)

@@ -16,6 +16,47 @@ kit_api = 1
 def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
     from kit_attention.additive import AdditiveAttention
+    from kit_attention.blocks import BlocksAttention
+    from kit_attention.cosine import CosineAttention
+    from kit_attention.differential import DifferentialAttention
+    from kit_attention.disentangled import DisentangledAttention
+    from kit_attention.fourier import FourierAttention
+    from kit_attention.gated import GatedAttention
+    from kit_attention.global_window import GlobalWindowAttention
+    from kit_attention.latent import LatentAttention
+    from kit_attention.linear import LinearAttention
+    from kit_attention.linformer import LinformerAttention
+    from kit_attention.nystrom import NystromAttention
+    from kit_attention.performer import PerformerAttention
+    from kit_attention.relative import RelativeAttention
+    from kit_attention.retention import RetentionAttention
+    from kit_attention.sigmoid import SigmoidAttention
+    from kit_attention.sink import SinkAttention
     from kit_attention.softmax import SoftmaxAttention
+    from kit_attention.talking_heads import TalkingHeadsAttention
+    from kit_attention.topk import TopkAttention
+    from kit_attention.window import WindowAttention
 
-    return [AdditiveAttention, SoftmaxAttention]
+    return [
+        AdditiveAttention,
+        BlocksAttention,
+        CosineAttention,
+        DifferentialAttention,
+        DisentangledAttention,
+        FourierAttention,
+        GatedAttention,
+        GlobalWindowAttention,
+        LatentAttention,
+        LinearAttention,
+        LinformerAttention,
+        NystromAttention,
+        PerformerAttention,
+        RelativeAttention,
+        RetentionAttention,
+        SigmoidAttention,
+        SinkAttention,
+        SoftmaxAttention,
+        TalkingHeadsAttention,
+        TopkAttention,
+        WindowAttention,
+    ]

@@ -1,4 +1,4 @@
-"""Additive attention, in heads: Neural Machine Translation by Jointly Learning to Align and Translate (Bahdanau et al. 2015).
+"""Additive attention, in heads: Jointly Learning to Align and Translate (Bahdanau et al. 2015).
 
 Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a query or key.
 """

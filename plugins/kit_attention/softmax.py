@@ -1,5 +1,6 @@
 """Scaled dot-product attention in heads: Attention Is All You Need (Vaswani et al. 2017), section 3.2.
 
+Soft-capped scores: Gemma 2 (Gemma Team 2024), section 2.
 Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a query or key, F width of a value.
 """
 
@@ -7,17 +8,21 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
+from pydantic import PositiveFloat
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope
+from kit import MultiHeadAttention, MultiHeadOptions, Scope, repeat_groups
 
 
 class SoftmaxOptions(MultiHeadOptions):
     """The attention of the textbook."""
 
     use: Literal["softmax"] = "softmax"
-    scaled: bool = True
-    """Whether scores are divided by the square root of the key's width; T5 leaves it out."""
+    scale: PositiveFloat | None = None
+    """What dot products are multiplied by; left out, 1 / sqrt(width of a key). T5 takes 1, Gemma 2 of 27B 1/12."""
+    cap: PositiveFloat | None = None
+    """Bends scaled dot products into ±cap: cap · tanh(score / cap), before a position adds to it; left out, no cap."""
 
 
 class SoftmaxAttention(MultiHeadAttention):
@@ -28,12 +33,21 @@ class SoftmaxAttention(MultiHeadAttention):
 
     @property
     def scale(self) -> float:
-        """1 / sqrt(width of a key), or 1."""
-        return float(self.key_width**-0.5) if self.options.scaled else 1.0
+        """1 / sqrt(width of a key), unless the recipe says otherwise."""
+        return self.options.scale or super().scale
+
+    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
+        """Softmax of scaled dot products, which may be capped."""
+        cap = self.options.cap
+        if cap is None:
+            return super().weigh(q_BHQE, k_BGKE, scope)
+        dots_BHQK = (q_BHQE * (self.scale / cap)) @ repeat_groups(k_BGKE, q_BHQE).transpose(-1, -2)
+        scores_BHQK = cap * torch.tanh(dots_BHQK)
+        bias = scope.bias(q_BHQE, k_BGKE)
+        return scope.weigh(scores_BHQK if bias is None else scores_BHQK + bias)
 
     def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        """By torch's fused kernel, except where weights are dropped: that leaves the fast path on a CPU anyway."""
-        if self.training and self.options.dropout > 0 and q_BHQE.device.type == "cpu":
-            return super().attend(q_BHQE, k_BGKE, v_BGKF, scope)
-        dropout = self.options.dropout if self.training else 0.0
-        return scope.attend(q_BHQE, k_BGKE, v_BGKF, self.scale, dropout)
+        """By torch's fused kernel, which knows no cap."""
+        if self.options.cap is None:
+            return self.attend_fused(q_BHQE, k_BGKE, v_BGKF, scope)
+        return super().attend(q_BHQE, k_BGKE, v_BGKF, scope)

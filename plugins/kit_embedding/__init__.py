@@ -15,6 +15,10 @@ kit_api = 1
 @hookimpl
 def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
+    from kit_embedding.characters import CharactersEmbedding
+    from kit_embedding.factorized import FactorizedEmbedding
+    from kit_embedding.pretrained import PretrainedEmbedding
+    from kit_embedding.segmented import SegmentedEmbedding
     from kit_embedding.token import TokenEmbedding
 
-    return [TokenEmbedding]
+    return [CharactersEmbedding, FactorizedEmbedding, PretrainedEmbedding, SegmentedEmbedding, TokenEmbedding]

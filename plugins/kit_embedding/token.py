@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,19 +11,24 @@ from torch import Tensor, nn
 from kit import Dims, Embedding, Options, Site
 
 
-class TokenOptions(Options):
+class TableOptions(Options):
+    """What embeddings with a table of tokens have in common."""
+
+    scale: bool = False
+    """Whether token vectors are multiplied by sqrt(width), as in Attention Is All You Need, section 3.4."""
+
+
+class TokenOptions(TableOptions):
     """A table of token vectors."""
 
     use: Literal["token"] = "token"
-    scale: bool = False
-    """Whether vectors are multiplied by sqrt(width), as in Attention Is All You Need, section 3.4."""
 
 
 class TokenEmbedding(Embedding):
     """Looks vectors up; the way back is the dot product with every vector."""
 
-    options_type = TokenOptions
-    options: TokenOptions
+    options_type: ClassVar[type[Options]] = TokenOptions
+    options: TableOptions
     default = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:

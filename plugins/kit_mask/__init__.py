@@ -18,6 +18,27 @@ def kit_components() -> list[type[Component]]:
     from kit_mask.all import AllMask
     from kit_mask.any import AnyMask
     from kit_mask.causal import CausalMask
+    from kit_mask.chunked import ChunkedMask
+    from kit_mask.dilated import DilatedMask
+    from kit_mask.document import DocumentMask
+    from kit_mask.global_tokens import GlobalTokensMask
     from kit_mask.not_ import NotMask
+    from kit_mask.prefix import PrefixMask
+    from kit_mask.random_blocks import RandomBlocksMask
+    from kit_mask.strided import StridedMask
+    from kit_mask.window import WindowMask
 
-    return [AllMask, AnyMask, CausalMask, NotMask]
+    return [
+        AllMask,
+        AnyMask,
+        CausalMask,
+        ChunkedMask,
+        DilatedMask,
+        DocumentMask,
+        GlobalTokensMask,
+        NotMask,
+        PrefixMask,
+        RandomBlocksMask,
+        StridedMask,
+        WindowMask,
+    ]

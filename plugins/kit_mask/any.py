@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 from torch import Tensor
 
-from kit import Either, Dims, Facts, Mask, MaskSlot, Options, Site
+from kit import Dims, Either, Facts, Mask, MaskSlot, Options, Problem, Site
 
 
 class AnyOptions(Options):
@@ -28,6 +29,17 @@ class AnyMask(Mask):
         super().__init__(options, dims, site)
         self.inner = Either(*(site.at("masks", n).build(mask, dims) for n, mask in enumerate(options.masks)))
         self.hides_future, self.needs = self.inner.hides_future, self.inner.needs
+
+    @classmethod
+    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
+        """What each of the masks says."""
+        for number, mask in enumerate(options.masks):
+            yield from site.at("masks", number).check(mask, dims)
+
+    @property
+    def writable(self) -> bool:
+        """As the masks say together."""
+        return self.inner.writable
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """As the masks say together."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from torch import Tensor
 
-from kit import Dims, Facts, Inverse, Mask, MaskSlot, Options, Site
+from kit import Dims, Facts, Inverse, Mask, MaskSlot, Options, Problem, Site
 
 
 class NotOptions(Options):
@@ -27,6 +28,11 @@ class NotMask(Mask):
         super().__init__(options, dims, site)
         self.inner = Inverse(site.at("mask").build(options.mask, dims))
         self.needs = self.inner.needs
+
+    @classmethod
+    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
+        """What the mask says."""
+        yield from site.at("mask").check(options.mask, dims)
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """Where the other mask says no."""

@@ -15,6 +15,10 @@ kit_api = 1
 @hookimpl
 def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
+    from kit_norm.dynamic_tanh import DynamicTanhNorm
     from kit_norm.layer import LayerNorm
+    from kit_norm.none import NoNorm
+    from kit_norm.rms import RmsNorm
+    from kit_norm.scale import ScaleNorm
 
-    return [LayerNorm]
+    return [DynamicTanhNorm, LayerNorm, NoNorm, RmsNorm, ScaleNorm]

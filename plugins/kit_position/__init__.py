@@ -1,4 +1,4 @@
-"""Positional encodings, one a file."""
+"""Positional encodings, one a file, and the scalings of rotary ones."""
 
 from __future__ import annotations
 
@@ -15,8 +15,38 @@ kit_api = 1
 @hookimpl
 def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
+    from kit_position.alibi import AlibiPosition
+    from kit_position.cope import CopePosition
+    from kit_position.fire import FirePosition
+    from kit_position.kerple import KerplePosition
     from kit_position.learned import LearnedPosition
     from kit_position.none import NoPosition
+    from kit_position.rotary import RotaryPosition
+    from kit_position.scaling.linear import LinearScaling
+    from kit_position.scaling.llama3 import Llama3Scaling
+    from kit_position.scaling.none import NoScaling
+    from kit_position.scaling.ntk import NtkScaling
+    from kit_position.scaling.yarn import YarnScaling
+    from kit_position.shaw import ShawPosition
     from kit_position.sinusoidal import SinusoidalPosition
+    from kit_position.t5 import T5Position
+    from kit_position.xpos import XposPosition
 
-    return [LearnedPosition, NoPosition, SinusoidalPosition]
+    return [
+        AlibiPosition,
+        CopePosition,
+        FirePosition,
+        KerplePosition,
+        LearnedPosition,
+        LinearScaling,
+        Llama3Scaling,
+        NoPosition,
+        NoScaling,
+        NtkScaling,
+        RotaryPosition,
+        ShawPosition,
+        SinusoidalPosition,
+        T5Position,
+        XposPosition,
+        YarnScaling,
+    ]

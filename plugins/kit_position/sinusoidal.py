@@ -1,4 +1,4 @@
-"""Sines and cosines of falling frequency, added to the token's vector: Attention Is All You Need (Vaswani et al. 2017), section 3.5."""
+"""Waves of falling frequency, added to tokens: Attention Is All You Need (Vaswani et al. 2017), section 3.5."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from kit import Dims, Options, Position, Problem, Site
+from kit_position.scaling.contract import frequencies
 
 
 class SinusoidalOptions(Options):
@@ -27,12 +28,6 @@ class SinusoidalPosition(Position):
 
     options_type = SinusoidalOptions
     options: SinusoidalOptions
-    frequencies: Tensor
-
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        exponents = torch.arange(0, dims.width, 2, dtype=torch.float64) / dims.width
-        self.register_buffer("frequencies", options.longest_wave**-exponents, persistent=False)
 
     @classmethod
     def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
@@ -48,7 +43,7 @@ class SinusoidalPosition(Position):
 
     def waves(self, at: Tensor) -> Tensor:
         """The wave of each position: [..., D]."""
-        angles = at.unsqueeze(-1).to(torch.float64) * self.frequencies.to(torch.float64)
+        angles = at.unsqueeze(-1).to(torch.float64) * frequencies(self.dims.width, self.options.longest_wave, at.device)
         parts = angles.sin(), angles.cos()
         if self.options.layout == "interleaved":
             return torch.stack(parts, -1).flatten(-2)

@@ -1,4 +1,4 @@
-"""Norm before the sublayer, inside the skip: On Layer Normalization in the Transformer Architecture (Xiong et al. 2020)."""
+"""Norm before the sublayer, inside the skip: On Layer Normalization in the Transformer (Xiong et al. 2020)."""
 
 from __future__ import annotations
 

@@ -16,5 +16,6 @@ kit_api = 1
 def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
     from kit_stack.transformer import TransformerStack
+    from kit_stack.universal import UniversalStack
 
-    return [TransformerStack]
+    return [TransformerStack, UniversalStack]

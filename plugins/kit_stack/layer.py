@@ -39,6 +39,3 @@ class TransformerLayer(nn.Module):
         """Empty states of the sublayers."""
         parts = (self.attention, self.cross_attention, self.feedforward)
         return States([NoState() if part is None else part.start() for part in parts])
-
-
-

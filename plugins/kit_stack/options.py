@@ -1,4 +1,4 @@
-"""The options of a Transformer stack, and how a pattern of layers is laid out over its depth."""
+"""The options of stacks of Transformer layers, and how a pattern of layers is laid out over their depth."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ class LayerOptions(Section):
     """What a query may see."""
 
 
-class TransformerOptions(Options):
-    """A stack of layers of attention and feed-forward."""
+class LayeredOptions(Options):
+    """What stacks of layers of attention and feed-forward have in common."""
 
-    use: Literal["transformer"] = "transformer"
     depth: PositiveInt = Field(le=10_000)
     """How many layers."""
     attention: AttentionSlot
@@ -59,12 +58,20 @@ class TransformerOptions(Options):
     """How vectors are normalised; left out, as the model says."""
     position: PositionSlot | None = None
     """How the stack knows where a token stands; left out, as the model says."""
-    masks: list[MaskSlot] = []
+    masks: list[MaskSlot] = Field(default_factory=list)
     """What a query may see: all of these must allow it. Padding is always hidden."""
     final_norm: bool | None = None
     """Whether a norm ends the stack; left out, as the residual wants it."""
+    drop_layers: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """The share of texts that skip the last layer in training; earlier layers are skipped less, in proportion
+    (stochastic depth, Huang et al. 2016)."""
     layers: list[LayerOptions] | None = Field(default=None, min_length=1)
     """A pattern for layers that differ; it is repeated until the depth is reached."""
+
+    @property
+    def rounds(self) -> int:
+        """How many times a token goes through all layers."""
+        return 1
 
     def plan(self, site: Site) -> list[LayerPlan]:
         """What each layer is made of, the pattern and what the model says filled in."""
@@ -78,8 +85,17 @@ class TransformerOptions(Options):
             }
             inherited = {name: site.inherited.get(name) for name in SLOTS if parts[name] is None}
             kinds += [({**parts, **inherited}, paths)] * step.repeat
+        depth = self.depth * self.rounds
         plans = []
         for layer in range(self.depth):
             parts, paths = kinds[layer % len(kinds)]
-            plans.append(LayerPlan(site.at(layer=layer, depth=self.depth), parts, paths))
+            # A layer that is used several times is numbered by its last use, where a stack may end.
+            here = site.at(layer=depth - self.depth + layer, depth=depth)
+            plans.append(LayerPlan(here, parts, paths))
         return plans
+
+
+class TransformerOptions(LayeredOptions):
+    """A stack of layers of attention and feed-forward."""
+
+    use: Literal["transformer"] = "transformer"

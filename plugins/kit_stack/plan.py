@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kit import Attention, Dims, Options, Site
+from kit import Attention, Dims, Options, Residual, Site
 
 SLOTS = ("attention", "cross_attention", "feedforward", "residual", "norm", "position", "masks")
 
@@ -23,6 +23,13 @@ class LayerPlan:
         """The options in a slot, if it is filled."""
         chosen: Options | None = self.parts[slot]
         return chosen
+
+    @property
+    def residual(self) -> type[Residual]:
+        """The class of the residual."""
+        component = self.site.component_of(self.parts["residual"])
+        assert issubclass(component, Residual)
+        return component
 
     @property
     def masks(self) -> list[Options]:

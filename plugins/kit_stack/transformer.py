@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from kit import Dims, Layout, Mask, Memory, Position, Problem, Scope, Site, Stack, State, States, Watcher, all_of
+from kit import (
+    Dims,
+    Layout,
+    Mask,
+    Memory,
+    Options,
+    Position,
+    Problem,
+    Scope,
+    Site,
+    Stack,
+    State,
+    States,
+    Watcher,
+    all_of,
+)
 from kit_stack.checks import check_stack
 from kit_stack.layer import TransformerLayer
-from kit_stack.options import TransformerOptions
+from kit_stack.options import LayeredOptions, TransformerOptions
 from kit_stack.plan import LayerPlan
+from kit_stack.skipping import skip_texts
 
 
 class TransformerState(States):
@@ -28,8 +44,8 @@ class TransformerState(States):
 class TransformerStack(Stack):
     """Layers that may differ; those with the same masks and position share one scope a pass."""
 
-    options_type = TransformerOptions
-    options: TransformerOptions
+    options_type: ClassVar[type[Options]] = TransformerOptions
+    options: LayeredOptions
     default = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
@@ -62,24 +78,36 @@ class TransformerStack(Stack):
         watcher: Watcher | None = None,
     ) -> Tensor:
         """x: [..., width] as `layout` carries it."""
+        layers, turns = len(self.layers), len(self.layers) * self.options.rounds
         keys = layout
         if isinstance(state, TransformerState):
             keys = state.read = layout if state.read is None else state.read.join(layout)
         scopes: dict[tuple[str, str], Scope] = {}
         across = None if memory is None else Scope(layout, memory.layout, watcher=watcher)
         x = self._layer(0).residual.enter(x)
-        for number, place in enumerate(self.places):
+        for turn in range(turns):
+            number = turn % layers
+            if number == 0:
+                x = self.begin_round(turn // layers, x, layout, watcher)
+            place = self.places[number]
             if place not in scopes:
                 position = self._position(place[1]) if place[1] else None
                 scopes[place] = Scope(layout, keys, self.masks[place[0]], position, watcher)
-            known = state[number] if isinstance(state, TransformerState) else None
-            x = self.layers[number](x, scopes[place], None if memory is None else memory.x, across, known)
+            known = state[turn] if isinstance(state, TransformerState) else None
+            after = self.layers[number](x, scopes[place], None if memory is None else memory.x, across, known)
+            chance = self.options.drop_layers * (turn + 1) / turns
+            x = skip_texts(x, after, layout, chance) if self.training and chance else after
         x = self._layer(-1).residual.leave(x)
         return x if self.final_norm is None else self.final_norm(x)
 
     def start(self) -> State:
         """Empty states for all layers."""
-        return TransformerState([self._layer(number).start() for number in range(len(self.layers))])
+        turns = range(len(self.layers) * self.options.rounds)
+        return TransformerState([self._layer(turn % len(self.layers)).start() for turn in turns])
+
+    def begin_round(self, number: int, x: Tensor, layout: Layout, watcher: Watcher | None) -> Tensor:
+        """What happens to the stream before it goes through all layers, for stacks that do so several times."""
+        return x
 
     def _layer(self, number: int) -> TransformerLayer:
         layer = self.layers[number]
@@ -94,7 +122,7 @@ class TransformerStack(Stack):
         return key
 
     def _position_key(self, plan: LayerPlan, dims: Dims) -> str:
-        """Layers with the same position options and the same heads share one position part, named after where it came from."""
+        """Layers with the same position options and heads share one position part, named after where it came from."""
         if plan.part("position") is None:
             return ""
         key = "_".join(map(str, plan.paths["position"]))

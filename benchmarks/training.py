@@ -1,0 +1,244 @@
+"""Training speed against what people would pick instead: torch.nn.Transformer, Hugging Face Marian and x-transformers.
+
+The same Multi30k batches for all (English to German, one BPE vocabulary of 8,000), the same loss and the same fused AdamW,
+dropout 0.1 after every sublayer, two CPU threads, interleaved; medians of tokens a second. Batches come in two kinds:
+bucketed by length, as the kit trains, and 64 sentences as they come. The bar: at least 1.5 times the best of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from kit import Kit, Tokens
+from kit.data.batching import BucketSampler, Budget
+from kit.data.encoding import encode_split
+from kit.data.rows import PairRows
+from kit.data.steps import Share, share_of
+from kit.data.tokenizing import Tokenizers
+
+SIZES = {"width 512, 6+6": (512, 6, 8), "width 256, 3+3": (256, 3, 4)}
+DROPOUT = 0.1
+LONGEST = 128
+BAR = 1.5
+
+
+class Batch:
+    """One batch in the form that all models take: padded ids, masks, and what is to be predicted."""
+
+    def __init__(self, source: Tokens, target: Tokens) -> None:
+        self.source, self.source_valid = source.ids, _real(source)
+        self.read, self.read_valid = target.ids[:, :-1], _real(target)[:, 1:]
+        self.wanted = target.ids[:, 1:].masked_fill(~self.read_valid, -100)
+        self.tokens = int(self.source_valid.sum() + self.read_valid.sum())
+        self.waste = 1 - self.tokens / (self.source.numel() + self.read.numel())
+
+
+def _real(tokens: Tokens) -> Tensor:
+    return torch.ones_like(tokens.ids, dtype=torch.bool) if tokens.valid is None else tokens.valid
+
+
+def read_batches(folder: Path, count: int) -> tuple[dict[str, list[Batch]], int]:
+    """Batches of both kinds from real data, and the size of the vocabulary."""
+    kit = Kit()
+    files = {"source": str(folder / "train.en"), "target": str(folder / "train.de")}
+    data_options = kit.registry.find("data", "parallel_text").component
+    tokenizer_part = kit.registry.find("tokenizer", "bpe").component
+    data = data_options(data_options.options_type.model_validate({"use": "parallel_text", "train": files}))
+    tokenizers = Tokenizers.one(tokenizer_part(tokenizer_part.options_type.model_validate({"use": "bpe", "size": 8000})))
+    tokenizers.train(data)
+    rows = PairRows(encode_split(data, "train", tokenizers))
+    sampler = BucketSampler(rows.lengths, rows.predicted, Budget(3000, seed=0, longest=LONGEST))
+    bucketed = [rows[share_of(sampler, step)] for step in range(count)]
+    order = torch.randperm(len(rows.lengths), generator=torch.Generator().manual_seed(0)).tolist()
+    plain = [rows[Share(n, tuple(order[n * 64 : n * 64 + 64]), 1, 64, 0)] for n in range(count)]
+    batches = {"bucketed": bucketed, "as they come": plain}
+    return {kind: [Batch(b.source, b.target) for b in made] for kind, made in batches.items()}, tokenizers.source.size
+
+
+def ours(width: int, depth: int, heads: int, vocabulary: int) -> tuple[nn.Module, Callable[[Batch], Tensor]]:
+    """The kit's model, padding left out of memory."""
+    attention = {"use": "softmax", "heads": heads}
+    layer = {"depth": depth, "attention": attention, "feedforward": "relu", "residual": "post"}
+    kit = Kit()
+    recipe = kit.recipe(
+        {
+            "name": "ours",
+            "model": {
+                "family": "encoder-decoder", "width": width, "vocabulary": vocabulary, "dropout": DROPOUT, "tie": "all",
+                "embedding": {"use": "token", "scale": True}, "position": "sinusoidal", "norm": "layer",
+                "encoder": layer, "decoder": {**layer, "cross_attention": attention, "masks": ["causal"]},
+            },
+        }
+    )  # fmt: skip
+    model = kit.build(recipe)
+
+    def loss(batch: Batch) -> Tensor:
+        source = Tokens(batch.source, batch.source_valid, right_padded=True)
+        read = Tokens(batch.read, batch.read_valid, right_padded=True)
+        return F.cross_entropy(model(source, read, packed=True), batch.wanted[batch.read_valid])
+
+    return model, loss
+
+
+class TorchModel(nn.Module):
+    """torch.nn.Transformer with what it leaves to the user: embedding, positions, the way back."""
+
+    def __init__(self, width: int, depth: int, heads: int, vocabulary: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, width)
+        nn.init.normal_(self.table.weight, std=width**-0.5)
+        self.stack = nn.Transformer(width, heads, depth, depth, 4 * width, DROPOUT, batch_first=True)
+        at = torch.arange(LONGEST + 8)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
+        self.register_buffer("waves", torch.stack([at.sin(), at.cos()], -1).flatten(1))
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Scaled, with waves."""
+        return self.dropout(self.table(ids) * self.table.embedding_dim**0.5 + self.waves[: ids.shape[1]])
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Scores."""
+        length = batch.read.shape[1]
+        causal = torch.ones(length, length, dtype=torch.bool).triu(1)
+        x = self.stack(
+            self.embed(batch.source), self.embed(batch.read), tgt_mask=causal, tgt_is_causal=True,
+            src_key_padding_mask=~batch.source_valid, tgt_key_padding_mask=~batch.read_valid,
+            memory_key_padding_mask=~batch.source_valid,
+        )  # fmt: skip
+        return F.linear(x, self.table.weight)
+
+
+def torch_transformer(width: int, depth: int, heads: int, vocabulary: int) -> tuple[nn.Module, Callable[[Batch], Tensor]]:
+    """nn.Transformer."""
+    model = TorchModel(width, depth, heads, vocabulary)
+    return model, lambda batch: F.cross_entropy(model(batch).flatten(0, 1), batch.wanted.flatten())
+
+
+def marian(width: int, depth: int, heads: int, vocabulary: int) -> tuple[nn.Module, Callable[[Batch], Tensor]]:
+    """Hugging Face Marian on its fast attention."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=vocabulary, d_model=width, encoder_layers=depth, decoder_layers=depth, encoder_attention_heads=heads,
+        decoder_attention_heads=heads, encoder_ffn_dim=4 * width, decoder_ffn_dim=4 * width, dropout=DROPOUT,
+        activation_function="relu", scale_embedding=True, max_position_embeddings=LONGEST + 8, pad_token_id=0,
+        eos_token_id=2, bos_token_id=1, decoder_start_token_id=1, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = MarianMTModel(config)
+
+    def loss(batch: Batch) -> Tensor:
+        scores = model(
+            input_ids=batch.source, attention_mask=batch.source_valid.long(), decoder_input_ids=batch.read,
+            decoder_attention_mask=batch.read_valid.long(), use_cache=False,
+        ).logits  # fmt: skip
+        return F.cross_entropy(scores.flatten(0, 1), batch.wanted.flatten())
+
+    return model, loss
+
+
+def x_transformers(width: int, depth: int, heads: int, vocabulary: int) -> tuple[nn.Module, Callable[[Batch], Tensor]]:
+    """x-transformers on torch's fused attention."""
+    from x_transformers import XTransformer
+
+    side = {"num_tokens": vocabulary, "depth": depth, "heads": heads, "max_seq_len": LONGEST + 8, "attn_dim_head": 64,
+            "attn_flash": True, "ff_dropout": DROPOUT, "emb_dropout": DROPOUT}  # fmt: skip
+    named = {f"{prefix}_{key}": value for prefix in ("enc", "dec") for key, value in side.items()}
+    model = XTransformer(dim=width, tie_token_emb=True, **named)
+
+    def loss(batch: Batch) -> Tensor:
+        memory = model.encoder(batch.source, mask=batch.source_valid, return_embeddings=True)
+        scores = model.decoder.net(batch.read, mask=batch.read_valid, context=memory, context_mask=batch.source_valid)
+        return F.cross_entropy(scores.flatten(0, 1), batch.wanted.flatten())
+
+    return model, loss
+
+
+CONTESTANTS = {"the kit": ours, "torch.nn.Transformer": torch_transformer, "HF Marian": marian, "x-transformers": x_transformers}
+
+
+def matrix_rate() -> float:
+    """Floating-point operations a second of this machine's own matrix multiplication."""
+    a, b = torch.randn(1024, 2048), torch.randn(2048, 1024)
+    seconds = []
+    for _ in range(10):
+        start = time.perf_counter()
+        a @ b
+        seconds.append(time.perf_counter() - start)
+    return 2 * 1024 * 2048 * 1024 / statistics.median(seconds)
+
+
+def flops(width: int, depth: int, vocabulary: int, batch: Batch) -> float:
+    """Forward and backward of the matrices on real tokens, attention's own products left out (they are under 3 %)."""
+    source, target = int(batch.source_valid.sum()), int(batch.read_valid.sum())
+    encoder = depth * 12 * width**2 * source
+    decoder = depth * ((4 + 2 + 8) * width**2 * target + 2 * width**2 * source)
+    return 6 * (encoder + decoder + width * vocabulary * target)
+
+
+def compare(name: str, kind: str, batches: list[Batch], vocabulary: int, out: Console) -> float:
+    """Train all contestants on the same batches in turn; print and return the ratio to the best of the others."""
+    width, depth, heads = SIZES[name]
+    models, losses, optimizers = {}, {}, {}
+    for label, make in CONTESTANTS.items():
+        torch.manual_seed(0)
+        models[label], losses[label] = make(width, depth, heads, vocabulary)
+        models[label].train()
+        optimizers[label] = torch.optim.AdamW(models[label].parameters(), lr=1e-4, fused=True)
+    seconds: dict[str, list[float]] = {label: [] for label in models}
+    labels = list(models)
+    for number, batch in enumerate([batches[0], *batches]):
+        for label in labels if number % 2 else reversed(labels):
+            start = time.perf_counter()
+            optimizers[label].zero_grad(set_to_none=True)
+            losses[label](batch).backward()
+            nn.utils.clip_grad_norm_(models[label].parameters(), 1.0, foreach=True)
+            optimizers[label].step()
+            if number:  # the first warms up
+                seconds[label].append((time.perf_counter() - start) / batch.tokens)
+    rate = {label: 1 / statistics.median(values) for label, values in seconds.items()}
+    best = max(value for label, value in rate.items() if label != "the kit")
+    waste = statistics.mean(batch.waste for batch in batches)
+    table = Table("", "tokens/s", "the kit is", title=f"{name}, batches {kind} ({waste:.0%} padding)")
+    for label, value in rate.items():
+        table.add_row(label, f"{value:,.0f}", f"{rate['the kit'] / value:.2f} times")
+    out.print(table)
+    done = statistics.mean(flops(width, depth, vocabulary, batch) / batch.tokens for batch in batches) * rate["the kit"]
+    out.print(f"model FLOPs over matrix-multiply rate: {done / matrix_rate():.2f} (aim: 0.85)")
+    return rate["the kit"] / best
+
+
+def main() -> None:
+    """Measure all cells and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = os.environ.get("MULTI30K", str(Path(__file__).parents[2] / "shared" / "data" / "multi30k"))
+    parser.add_argument("--data", type=Path, default=Path(default), help="the folder with train.en and train.de")
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES))
+    arguments = parser.parse_args()
+    torch.set_num_threads(2)
+    torch.set_flush_denormal(True)
+    out = Console(width=100)
+    batches, vocabulary = read_batches(arguments.data, arguments.batches)
+    ratios = {
+        (name, kind): compare(name, kind, made, vocabulary, out)
+        for name in arguments.sizes
+        for kind, made in batches.items()
+    }
+    for (name, kind), ratio in ratios.items():
+        verdict = "holds" if ratio >= BAR else "DOES NOT HOLD"
+        out.print(f"{name}, {kind}: {ratio:.2f} times the best of the others (bar {BAR}): {verdict}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Attention by a feature map, phi(q) · phi(k): sums over keys replace weights, so cost is linear and memory constant.
+
+Transformers are RNNs (Katharopoulos et al. 2020), section 3.
+Shapes: B rows, H heads, G groups, Q queries, K keys, L tokens, N chunks, C tokens in a chunk, E width of a key,
+M features, F width of a value; V is F + 1, a value with a one at its end, whose sum is the divisor.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kit import (
+    Abilities,
+    Dims,
+    MultiHeadAttention,
+    Problem,
+    Scope,
+    Site,
+    State,
+    TensorState,
+    repeat_groups,
+)
+from kit_attention.only import looks_back, refuse_dropout
+
+_CHUNK = 64
+
+
+class KernelizedAttention(MultiHeadAttention):
+    """Override `features`."""
+
+    # Turning features would make weights that can be negative, so positions come with the vectors or not at all.
+    abilities = Abilities(masks=frozenset({"causal"}), positions=frozenset(), cost="linear")
+
+    @classmethod
+    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
+        """There are no weights to drop."""
+        yield from super().check(options, dims, site)
+        yield from refuse_dropout(options, site, cls.part_name())
+
+    @abstractmethod
+    def features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
+        """Queries or keys as features that are never negative: [B, H, L, M], each token by itself."""
+
+    def start(self) -> State:
+        """One sum over all keys so far, or over the memory."""
+        return TensorState()
+
+    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
+        """Project, sum, join."""
+        across = self.dims.memory is not None
+        if not isinstance(state, TensorState) or (across and scope.watcher is not None):
+            return super().forward(x, memory, scope, None)
+        if across and state.values:
+            q_BHQE = scope.queries.pad(self.query(x)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            out_BHQF = self._divide(self._features(q_BHQE, "query") @ state.values["sum"], x.dtype)
+        else:
+            q, k, v = self.project(x, memory, scope, None)
+            valid = scope.keys.valid if across else scope.queries.valid
+            out_BHQF, total_BHMV = self._run(q, k, v, valid, None if across else state, not across)
+            state.values = {"sum": total_BHMV}
+        if scope.watcher is not None:
+            scope.watcher.without_weights(self.site, "step by step it remembers a sum over keys, and no key by itself")
+            out_BHQF = scope.watcher.heads(self.site, out_BHQF)
+        return self.join(scope.queries.unpad(out_BHQF.transpose(1, 2).flatten(2)), x)
+
+    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
+        """What the sums amount to for each pair."""
+        looks_back(scope, self.part_name())
+        k_BHKM = repeat_groups(self._features(k_BGKE, "key"), q_BHQE)
+        products_BHQK = self._features(q_BHQE, "query") @ k_BHKM.transpose(-1, -2)
+        if scope.allowed is not None:
+            products_BHQK = products_BHQK * scope.allowed
+        total_BHQ1 = products_BHQK.sum(-1, keepdim=True)
+        return (products_BHQK / _safe(total_BHQ1)).to(q_BHQE.dtype)
+
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
+        """By sums; over chunks where the future is hidden."""
+        return self._run(q_BHQE, k_BGKE, v_BGKF, scope.keys.valid, None, looks_back(scope, self.part_name()))[0]
+
+    def _run(
+        self,
+        q_BHQE: Tensor,
+        k_BGKE: Tensor,
+        v_BGKF: Tensor,
+        valid: Tensor | None,
+        state: TensorState | None,
+        back: bool,
+    ) -> tuple[Tensor, Tensor]:
+        q_BHQM = self._features(q_BHQE, "query")
+        k_BHKM = repeat_groups(self._features(k_BGKE, "key"), q_BHQE)
+        if valid is not None:
+            k_BHKM = k_BHKM * valid[:, None, :, None]
+        # Sums over a long text need more digits than a half-precision type has.
+        with torch.autocast(q_BHQE.device.type, enabled=False):
+            v_BHKV = F.pad(repeat_groups(v_BGKF, q_BHQE).to(k_BHKM.dtype), (0, 1), value=1.0)
+            if back:
+                known = None if state is None else state.values.get("sum")
+                out_BHQV, total_BHMV = sums_so_far(q_BHQM, k_BHKM, v_BHKV, known)
+            else:
+                total_BHMV = k_BHKM.transpose(-1, -2) @ v_BHKV
+                out_BHQV = q_BHQM @ total_BHMV
+        return self._divide(out_BHQV, v_BGKF.dtype), total_BHMV
+
+    def _features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
+        with torch.autocast(x_BHLE.device.type, enabled=False):
+            return self.features(x_BHLE.to(torch.promote_types(x_BHLE.dtype, torch.float32)), side)
+
+    @staticmethod
+    def _divide(out_BHQV: Tensor, dtype: torch.dtype) -> Tensor:
+        return (out_BHQV[..., :-1] / _safe(out_BHQV[..., -1:])).to(dtype)
+
+
+def _safe(total: Tensor) -> Tensor:
+    """A divisor; where nothing was seen it is one, so that the answer is zero."""
+    return total.where(total > 0, torch.ones_like(total))
+
+
+def sums_so_far(
+    q_BHLM: Tensor, k_BHLM: Tensor, v_BHLV: Tensor, known_BHMV: Tensor | None, size: int = _CHUNK
+) -> tuple[Tensor, Tensor]:
+    """The sum of (q · k) v over keys no later than each query; and the sum of k v over all, known ones included."""
+    length = q_BHLM.shape[2]
+    size = min(size, length)
+    missing = -length % size
+    q_BHNCM, k_BHNCM, v_BHNCV = (
+        (F.pad(each, (0, 0, 0, missing)) if missing else each).unflatten(2, (-1, size))
+        for each in (q_BHLM, k_BHLM, v_BHLV)
+    )
+    within_BHNCV = (q_BHNCM @ k_BHNCM.transpose(-1, -2)).tril() @ v_BHNCV
+    each_BHNMV = k_BHNCM.transpose(-1, -2) @ v_BHNCV
+    if known_BHMV is not None:
+        each_BHNMV = torch.cat([known_BHMV.unsqueeze(2), each_BHNMV], 2)
+    else:
+        each_BHNMV = F.pad(each_BHNMV, (0, 0, 0, 0, 1, 0))
+    # The sum before each chunk: what a chunk itself adds must come later, never be taken away again by rounding.
+    upto_BHNMV = each_BHNMV.cumsum(2)
+    out_BHNCV = within_BHNCV + q_BHNCM @ upto_BHNMV[:, :, :-1]
+    out_BHLV = out_BHNCV.flatten(2, 3)
+    return out_BHLV[:, :, :length] if missing else out_BHLV, upto_BHNMV[:, :, -1]

@@ -1,0 +1,27 @@
+"""The gated linear unit: Language Modeling with Gated Convolutional Networks (Dauphin et al. 2017)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from kit_feedforward.gated import GatedFeedforward, GatedOptions
+
+
+class GluOptions(GatedOptions):
+    """A logistic gate, open between 0 and 1."""
+
+    use: Literal["glu"] = "glu"
+
+
+class GluFeedforward(GatedFeedforward):
+    """sigmoid(gate) · up."""
+
+    options_type = GluOptions
+    options: GluOptions
+
+    def activate(self, gate: Tensor) -> Tensor:
+        """1 / (1 + exp(-gate))."""
+        return torch.sigmoid(gate)

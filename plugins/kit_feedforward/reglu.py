@@ -1,0 +1,27 @@
+"""A gate of ReLU: GLU Variants Improve Transformer (Shazeer 2020)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from kit_feedforward.gated import GatedFeedforward, GatedOptions
+
+
+class RegluOptions(GatedOptions):
+    """A gate that is shut for negative numbers."""
+
+    use: Literal["reglu"] = "reglu"
+
+
+class RegluFeedforward(GatedFeedforward):
+    """max(0, gate) · up."""
+
+    options_type = RegluOptions
+    options: RegluOptions
+
+    def activate(self, gate: Tensor) -> Tensor:
+        """max(0, gate)."""
+        return torch.relu(gate)

@@ -1,0 +1,27 @@
+"""Rotary positions as they were trained."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from kit import Options
+from kit_position.scaling.contract import Scaling, frequencies
+
+
+class NoneOptions(Options):
+    """Nothing is stretched."""
+
+    use: Literal["none"] = "none"
+
+
+class NoScaling(Scaling):
+    """base^(-2i/width)."""
+
+    options_type = NoneOptions
+
+    def frequencies(self, base: float, device: torch.device) -> Tensor:
+        """As they are."""
+        return frequencies(self.width, base, device)

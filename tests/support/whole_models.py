@@ -1,0 +1,133 @@
+"""What a user relies on of any assembled model, as one call: padding, future, steps, rows, watching, gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from builders import texts
+from torch import Tensor
+
+from kit import EncoderDecoder, Model, Recorder, Tokens
+
+CLOSE = 1e-10
+
+
+def check_decoder(model: Model) -> None:
+    """Everything, for a model that writes."""
+    check_padding(model)
+    check_future(model)
+    check_steps(model)
+    check_rows(model)
+    check_watching(model)
+    check_packing(model)
+    check_gradients(model)
+
+
+def check_encoder(model: Model) -> None:
+    """Everything that concerns a model that only reads."""
+    with torch.no_grad():
+        alone = model(texts(5))[0]
+        assert (model(texts(5, 8))[0, :5] - alone).abs().max() < CLOSE
+        assert (model(texts(5, 8, left=True))[0, -5:] - alone).abs().max() < CLOSE
+        for left in (False, True):
+            source = texts(3, 8, 0, left=left)
+            assert (model(source, packed=True) - model(source)[source.valid]).abs().max() < CLOSE
+            watched = model(source, watcher=Recorder())
+            assert (watched - model(source))[source.valid].abs().max() < CLOSE
+        assert model(texts(1)).isfinite().all()
+    _gradients(model, {"source": texts(3, 8)})
+
+
+def run(model: Model, source: Tokens, target: Tokens, **more: Any) -> Tensor:
+    """Scores of the target."""
+    return model(source, target, **more) if isinstance(model, EncoderDecoder) else model(target=target, **more)
+
+
+def begin(model: Any, source: Tokens) -> Any:
+    """A session."""
+    return model.start(source) if isinstance(model, EncoderDecoder) else model.start()
+
+
+@torch.no_grad()
+def check_padding(model: Model) -> None:
+    alone = [run(model, texts(5), texts(4, seed=1)), run(model, texts(5, 8), texts(4, 6, seed=1))[1:]]
+    for left in (False, True):
+        together = run(model, texts(5, 8, left=left), texts(4, 6, left=left, seed=1))
+        first = together[0, -4:] if left else together[0, :4]
+        assert (first - alone[0][0]).abs().max() < CLOSE
+        assert (together[1] - alone[1][0]).abs().max() < CLOSE
+
+
+@torch.no_grad()
+def check_future(model: Model) -> None:
+    target = texts(7, 7, seed=1)
+    before = run(model, texts(5, 8), target)
+    for place in range(1, 7):
+        changed = target.ids.clone()
+        changed[:, place:] = (changed[:, place:] + 11) % 49 + 1
+        after = run(model, texts(5, 8), Tokens(changed))
+        assert torch.equal(before[:, :place], after[:, :place])
+        assert not torch.equal(before[:, place:], after[:, place:])
+
+
+@torch.no_grad()
+def check_steps(model: Model) -> None:
+    for left in (False, True):
+        source, target = texts(3, 8, left=left), texts(4, 6, left=left, seed=1)
+        assert target.valid is not None
+        whole = run(model, source, target)
+        for chunks in ((1,) * 6, (4, 1, 1), (2, 3, 1)):
+            session = begin(model, source)
+            ids, valid = target.ids.split(chunks, 1), target.valid.split(chunks, 1)
+            parts = [session.step(Tokens(piece, real)) for piece, real in zip(ids, valid, strict=True)]
+            assert (torch.cat(parts, 1) - whole)[target.valid].abs().max() < CLOSE
+
+
+@torch.no_grad()
+def check_rows(model: Model) -> None:
+    source, target = texts(3, 8, 5), texts(7, 7, 7, seed=1)
+    session = begin(model, source)
+    session.step(target.ids[:, :3])
+    rows = torch.tensor([2, 0, 2, 1])
+    session.select(rows)
+    session.step(target.ids[rows, 3:4])
+    session.select(torch.tensor([3, 0]))
+    rows = rows[[3, 0]]
+    found = session.step(target.ids[rows, 4:])
+    assert (found - run(model, source, target)[rows, 4:]).abs().max() < CLOSE
+
+
+@torch.no_grad()
+def check_watching(model: Model) -> None:
+    source, target = texts(3, 8), texts(4, 6, seed=1)
+    assert target.valid is not None
+    recorder = Recorder()
+    watched = run(model, source, target, watcher=recorder)
+    assert (watched - run(model, source, target))[target.valid].abs().max() < CLOSE
+    for name, weights in recorder.by_site.items():
+        queries = source.valid if name.startswith("encoder") else target.valid
+        assert queries is not None
+        assert (weights.sum(-1).transpose(1, 2)[queries] - 1).abs().max() < CLOSE
+
+
+def check_packing(model: Model) -> None:
+    for left in (False, True):
+        source, target = texts(3, 8, left=left), texts(4, 6, left=left, seed=1)
+        padded = run(model, source, target)[target.valid]
+        assert (run(model, source, target, packed=True) - padded).abs().max() < CLOSE
+
+
+def check_gradients(model: Model) -> None:
+    given = {"source": texts(3, 8), "target": texts(4, 6, seed=1)}
+    _gradients(model, given if isinstance(model, EncoderDecoder) else {"target": given["target"]})
+
+
+def _gradients(model: Model, given: dict[str, Tokens]) -> None:
+    for packed in (False, True):
+        model.zero_grad()
+        model.train()(**given, packed=packed).log_softmax(-1)[..., 3].sum().backward()
+        model.eval()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
