@@ -18,7 +18,7 @@ class Tokens:
     valid: Tensor | None = None
     """[rows, length], true where a token is real; None where all are."""
     facts: Mapping[str, Tensor] = field(default_factory=dict)
-    """[rows, length] each: `document` numbers of packed texts, `prefix` flags, `position` where it is not the plain count."""
+    """[rows, length] each: `document` numbers of packed texts, `prefix` flags, `segment` numbers, `position` where it is not the plain count."""
     right_padded: bool | None = None
     """Whether padding stands only after the real tokens; None where that is not known."""
 
@@ -37,3 +37,12 @@ class Tokens:
     def of(cls, value: Tokens | Tensor) -> Tokens:
         """Tokens as they are; a tensor of ids as tokens that are all real."""
         return value if isinstance(value, Tokens) else cls(value, right_padded=True)
+
+
+def last_of(x_BLD: Tensor, valid_BL: Tensor | None) -> Tensor:
+    """What stands at the last real token of each row, [B, ...]; at the first place, where a row has none."""
+    if valid_BL is None:
+        return x_BLD[:, -1]
+    places_L = torch.arange(valid_BL.shape[1], device=valid_BL.device)
+    last_B = torch.where(valid_BL, places_L, 0).amax(1)
+    return x_BLD[torch.arange(x_BLD.shape[0], device=x_BLD.device), last_B]

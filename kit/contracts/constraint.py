@@ -9,15 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from annotated_types import Ge
+from pydantic import NonNegativeInt
 from torch import Tensor
 
-from kit.component import Component, Options
+from kit.component import Component
 from kit.errors import KitError
 
-Phrase: TypeAlias = str | list[Annotated[int, Ge(0)]]
+Phrase: TypeAlias = str | list[NonNegativeInt]
 """A text, which the tokenizer of the target turns into tokens, or the numbers of tokens."""
 Encode: TypeAlias = Callable[[str], Sequence[int]]
 
@@ -72,8 +72,8 @@ class Constraint(Component, ABC):
             return list(phrase)
         if encode is None:
             raise KitError(
-                f"the constraint {self.part_name()!r} names the text {phrase!r}, and there is no tokenizer to read it with; "
-                f"call prepare(tokenizer.encode) first, or give the numbers of its tokens"
+                f"the constraint {self.part_name()!r} names the text {phrase!r}, and there is no tokenizer to read it "
+                f"with; call prepare(tokenizer.encode) first, or give the numbers of its tokens"
             )
         tokens = list(encode(phrase))
         if not tokens and phrase:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from kit.contracts.part import Part
@@ -13,6 +15,9 @@ class Feedforward(Part):
     """What a layer does besides attending. Override `transform`, or `forward` and `start` where neighbours matter."""
 
     kind = "feedforward"
+
+    mixes_tokens: ClassVar[bool] = False
+    """Whether a token's result depends on its neighbours."""
 
     def transform(self, x: Tensor) -> Tensor:
         """x: [..., width], each token by itself; returns the same shape."""

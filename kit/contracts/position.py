@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import Tensor
 
@@ -25,6 +25,8 @@ class Position(Part):
 
     longest: int | None = None
     """The longest text it can serve, where there is one."""
+    relative: ClassVar[bool] = False
+    """Whether only distances count, so that moving a whole text changes no score."""
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
         """x: [..., D] token vectors, at: [...] their positions; returns x with positions in it."""

@@ -89,7 +89,7 @@ class SearchOptions(Options):
     """What all searches have in common."""
 
     length: PositiveInt = 256
-    """The most tokens to write for a text, the end token counted; whoever decodes may set a lower limit for each text."""
+    """The most tokens to write for a text, the end token counted; who decodes may set a lower limit for each."""
     constraints: list[ConstraintSlot] = Field(default_factory=list)
     """What restricts the search, applied in order."""
 
@@ -102,7 +102,7 @@ class Search(Component, ABC):
     needs_draft: ClassVar[bool] = False
     """Whether a request must bring a draft decoder."""
     needs_vectors: ClassVar[bool] = False
-    """Whether the decoder must show its last vectors, as a session does: `decoder.vectors`, [R, L, D] of the last step."""
+    """Whether the decoder must show the vectors of its last step, as a session does: `decoder.vectors`, [R, L, D]."""
 
     def __init__(self, options: Any) -> None:
         self.options: Any = options

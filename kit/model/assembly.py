@@ -36,8 +36,11 @@ FAMILIES: dict[str, type[Model]] = {
 class Named(Protocol):
     """Sizes of the vocabularies, where they are known."""
 
-    source: int
-    target: int
+    @property
+    def source(self) -> int: ...
+
+    @property
+    def target(self) -> int: ...
 
 
 class Assembly:

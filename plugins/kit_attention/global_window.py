@@ -25,7 +25,7 @@ from kit import (
     State,
 )
 from kit_attention.patterns import First, Near, Table, within
-from kit_attention.query_blocks import QueryBlocks
+from kit_attention.query_blocks import QueryBlocks, block_size
 from kit_attention.sparse import Heads, SparseAttention
 
 
@@ -116,7 +116,8 @@ class GlobalWindowAttention(SparseAttention):
     def in_blocks(self, heads: Heads, count: int, scope: Scope) -> Tensor:
         """A block sees the global tokens, itself and its neighbours."""
         q_BHLE, k_BGLE, v_BGLF = heads
-        size = max(64, self.options.size)
+        size = block_size(self.options.size)
+        reach = -(-(self.options.size - 1) // size)
         if scope.keys.length <= 2 * size:
             dense = Scope(scope.queries, scope.keys, self._mask(scope), scope.position)
             return self.by_kernel(q_BHLE, k_BGLE, v_BGLF, dense)
@@ -124,15 +125,15 @@ class GlobalWindowAttention(SparseAttention):
 
         def pick(x_BLX: Tensor) -> Tensor:
             first_BNSX = x_BLX[:, None, :count].expand(-1, blocks.count, *(-1,) * (x_BLX.dim() - 1))
-            return torch.cat([first_BNSX, blocks.around(x_BLX, 1, 1)], 2)
+            return torch.cat([first_BNSX, blocks.around(x_BLX, reach, reach)], 2)
 
-        order_BNS = blocks.around(blocks.fill(scope.keys.order.expand(scope.keys.rows, -1)), 1, 1)
+        order_BNS = blocks.around(blocks.fill(scope.keys.order.expand(scope.keys.rows, -1)), reach, reach)
         # A global token that is also a neighbour must not count twice.
         again_BNS = order_BNS < count
         shown_BNS = torch.cat([again_BNS.new_ones(*again_BNS.shape[:2], count), ~again_BNS], 2)
         mask = self._mask(scope)
         if scope.mask is None and not scope.biased:
-            near_1CS = blocks.pattern(Near(self.options.size), 1, 1).allowed_BQK
+            near_1CS = blocks.pattern(Near(self.options.size), reach, reach).allowed_BQK
             mask = Table(torch.cat([near_1CS.new_ones(1, size, count), near_1CS], 2))
         inner = blocks.scope(pick, mask, scope.position, shown_BNS)
         keys, values = blocks.keys(k_BGLE, pick), blocks.keys(v_BGLF, pick)

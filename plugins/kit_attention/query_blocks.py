@@ -22,6 +22,11 @@ Pick = Callable[[Tensor], Tensor]
 """Tokens [B, N * C, ...] to those that each block sees, [B, N, S, ...]; padding it adds is zero."""
 
 
+def block_size(window: int) -> int:
+    """How many queries of a window work side by side: few waste keys, many waste calls; half of it measured best."""
+    return max(32, -(-window // 2))
+
+
 class _Around(torch.autograd.Function):
     """Overlapping stretches as a view of padded rows: nothing is copied for them, and their gradient is a few sums."""
 

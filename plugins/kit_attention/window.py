@@ -23,7 +23,7 @@ from kit import (
     State,
 )
 from kit_attention.patterns import Near, within
-from kit_attention.query_blocks import QueryBlocks
+from kit_attention.query_blocks import QueryBlocks, block_size
 from kit_attention.real_first import RealFirst
 from kit_attention.rolling import RollingState
 from kit_attention.sparse import SparseAttention
@@ -80,7 +80,7 @@ class WindowAttention(SparseAttention):
 
     def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
         """In blocks, unless there are too few queries for that to pay."""
-        if q_BHQE.shape[2] <= 2 * self.block or scope.keys.length <= self.options.size:
+        if q_BHQE.shape[2] <= 2 * block_size(self.options.size) or scope.keys.length <= self.options.size:
             return self.by_kernel(q_BHQE, k_BGKE, v_BGKF, self._near(scope))
         remembered = k_BGKE.shape[2] - q_BHQE.shape[2]
         if remembered:
@@ -91,15 +91,10 @@ class WindowAttention(SparseAttention):
         out_BHLF = rows.back(self._in_blocks(q, k, v, rows.layout, scope))
         return out_BHLF[:, :, remembered:] if remembered else out_BHLF
 
-    @property
-    def block(self) -> int:
-        """How many queries work side by side: the window, but enough for the kernel to be worth its call."""
-        return max(64, self.options.size)
-
     def _in_blocks(self, q_BHLE: Tensor, k_BGLE: Tensor, v_BGLF: Tensor, layout: Layout, scope: Scope) -> Tensor:
-        back = -(-(self.options.size - 1) // self.block)
+        blocks = QueryBlocks(layout, block_size(self.options.size))
+        back = -(-(self.options.size - 1) // blocks.size)
         ahead = 0 if scope.mask is not None and scope.mask.hides_future else back
-        blocks = QueryBlocks(layout, self.block)
 
         def pick(x_BLX: Tensor) -> Tensor:
             return blocks.around(x_BLX, back, ahead)

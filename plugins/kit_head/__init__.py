@@ -17,5 +17,6 @@ def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
     from kit_head.classes import ClassesHead
     from kit_head.language import LanguageHead
+    from kit_head.masked import MaskedHead
 
-    return [ClassesHead, LanguageHead]
+    return [ClassesHead, LanguageHead, MaskedHead]

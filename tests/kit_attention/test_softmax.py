@@ -25,6 +25,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "grouped low-rank values": {"heads": 4, "groups": 2, "value_rank": 5, "value_width": 3},
     "own widths": {"heads": 3, "key_width": 5, "value_width": 7},
     "unscaled": {"heads": 2, "scale": 1.0},
+    "own scale": {"heads": 3, "groups": 1, "scale": 0.3},
     "capped": {"heads": 3, "cap": 0.7},
     "capped and unscaled": {"heads": 2, "cap": 1.5, "scale": 1.0, "groups": 1},
     "no bias": {"heads": 3, "bias": False},

@@ -22,7 +22,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "grouped": {"layer": {"attention": SoftmaxOptions(heads=4, groups=2)}},
     "one key": {"layer": {"attention": SoftmaxOptions(heads=4, groups=1, key_width=5, value_width=3)}},
     "low rank": {"layer": {"attention": SoftmaxOptions(heads=4, value_rank=6, bias=False)}},
-    "unscaled": {"layer": {"attention": SoftmaxOptions(heads=2, scaled=False)}},
+    "unscaled": {"layer": {"attention": SoftmaxOptions(heads=2, scale=1.0)}},
     "additive": {"layer": {"attention": AdditiveOptions(heads=4)}},
     "learned": {"position": LearnedOptions()},
     "no position": {"position": NoneOptions()},
