@@ -100,18 +100,14 @@ def _held(field: str) -> float:
 
 
 def measure_time(bench: Bench, lengths: Sequence[int], rounds: int) -> dict[str, list[float]]:
-    """Median seconds at each length."""
-    times: dict[str, list[float]] = {name: [] for name in bench.parts}
-    for length in lengths:
-        runs: dict[str, list[float]] = {name: [] for name in bench.parts}
-        for number in range(rounds + 1):
-            for name in bench.parts:
-                seconds = bench.run(name, length)
-                if number:  # the first round warms up
-                    runs[name].append(seconds)
-        for name, seen in runs.items():
-            times[name].append(statistics.median(seen))
-    return times
+    """Median seconds at each length; a round visits every length and every attention once."""
+    runs: dict[tuple[str, int], list[float]] = {(name, length): [] for name in bench.parts for length in lengths}
+    for name, length in runs:
+        bench.run(name, min(length, 2048))  # warms up
+    for _ in range(rounds):
+        for (name, length), seen in runs.items():
+            seen.append(bench.run(name, length))
+    return {name: [statistics.median(runs[name, length]) for length in lengths] for name in bench.parts}
 
 
 def show(title: str, lengths: Sequence[int], rows: dict[str, list[float]], digits: int) -> None:

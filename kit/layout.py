@@ -66,6 +66,9 @@ class Layout:
         self.offset = offset
         self.facts: Mapping[str, Tensor] = facts or {}
         self.index: Tensor | None = None
+        self.reach: Tensor | None = None
+        """[B, Q, K] of keys: which of them each of the newest Q tokens descends from; None where from all of its row.
+        Rows of a search that share one row of the state have it."""
 
     @classmethod
     def of(cls, tokens: Tokens, after: Layout | None = None) -> Layout:
@@ -143,6 +146,7 @@ class Layout:
         joined = Layout((self.rows, self.length + new.length), self.device, valid, right_padded, 0, facts)
         if isinstance(self.offset, Tensor) or isinstance(new.offset, Tensor):
             joined.order = torch.cat([self.order.expand(self.rows, -1), new.order.expand(self.rows, -1)], 1)
+        joined.reach = new.reach
         return joined
 
     def select(self, rows: Tensor) -> Layout:

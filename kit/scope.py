@@ -50,13 +50,13 @@ class Scope:
 
         Padding after the real tokens changes nothing then: a real query never sees that far.
         """
-        causal = self.mask is not None and self.mask.shape == "causal"
+        causal = self.mask is not None and self.mask.shape == "causal" and self.keys.reach is None
         return causal and self.queries.length == self.keys.length and self.keys.right_padded
 
     @lazy
     def sees_all(self) -> bool:
         """Whether every query may see every key."""
-        if self.keys.valid is not None:
+        if self.keys.valid is not None or self.keys.reach is not None:
             return False
         if self.mask is None:
             return True
@@ -75,6 +75,9 @@ class Scope:
         if self.keys.valid is not None:
             real = self.keys.valid[:, None, None, :]
             allowed = real if allowed is None else allowed & real
+        if self.keys.reach is not None:
+            reach = self.keys.reach[:, None]
+            allowed = reach if allowed is None else allowed & reach
         assert allowed is not None
         return allowed.expand(-1, -1, self.queries.length, self.keys.length)
 

@@ -98,9 +98,9 @@ class KeyValueState(State):
         return self._buffers[0][:, :, : self.length], self._buffers[1][:, :, : self.length]
 
     def select(self, rows: Tensor) -> None:
-        """Choose rows of the part of the buffers that is in use."""
+        """Choose rows, with the room that is left in them: cutting it off would mean to copy twice."""
         if self._buffers is not None:
-            keys, values = (buffer[:, :, : self.length].index_select(0, rows) for buffer in self._buffers)
+            keys, values = (buffer.index_select(0, rows) for buffer in self._buffers)
             self._buffers = (keys, values)
 
     def tensors(self) -> Iterator[Tensor]:

@@ -1,4 +1,4 @@
-"""Whatever number a recipe gives to whatever option of whatever part: it is refused when it is read, or the model runs."""
+"""Whatever number a recipe gives to whatever option: it is refused when it is read, or the model runs."""
 
 from __future__ import annotations
 

@@ -32,6 +32,9 @@ class Abilities:
     """Whether it can attend to a memory, as in a decoder."""
     steps: bool = True
     """Whether it can go on token by token with a state."""
+    branches: bool = False
+    """Whether it knows keys by what `scope` says of them alone (order, positions, which are allowed), never by where
+    they lie in its `KeyValueState`; the hypotheses of a beam then share one cache, and reordering them copies nothing."""
     weights: bool = True
     """Whether it has weights to show to a watcher."""
     shares: bool = True

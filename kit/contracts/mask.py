@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
 from kit.component import Component, Dims, Options, Site
+
+if TYPE_CHECKING:
+    from kit.layout import Layout
 
 Shape = Literal["causal", "pairs"]
 
@@ -48,6 +51,9 @@ class Mask(Component):
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """q: [B or 1, Q, 1] and k: [B or 1, 1, K], each token's place in the order of its text; returns true where k may be seen."""
 
+    def check_step(self, new: Layout) -> None:
+        """Asked before tokens are read after others; raises KitError where those before would have had to see them."""
+
     def __and__(self, other: Mask) -> Mask:
         return Both(self, other)
 
@@ -64,6 +70,11 @@ class Composed(Mask):
     def __init__(self, *parts: Mask) -> None:
         self.parts = parts
         self.needs = tuple(dict.fromkeys(name for part in parts for name in part.needs))
+
+    def check_step(self, new: Layout) -> None:
+        """What each of them says."""
+        for part in self.parts:
+            part.check_step(new)
 
 
 class Both(Composed):

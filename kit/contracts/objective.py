@@ -64,6 +64,8 @@ class Objective(Component, ABC):
     """What it can train, with what rows."""
     per_token: ClassVar[bool] = True
     """Whether it predicts tokens, with a head that scores every token; else it predicts one thing a row."""
+    brings: ClassVar[frozenset[str]] = frozenset()
+    """Facts that it tells the model of every token itself, for masks that want them."""
 
     def __init__(self, options: Options, seed: int = 0) -> None:
         self.options = options

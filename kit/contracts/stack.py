@@ -58,6 +58,10 @@ class Stack(Part):
     def start(self) -> State:
         """What it remembers between steps, empty."""
 
+    def branches(self) -> bool:
+        """Whether rows of one text can share a row of the state, told apart by `Layout.reach`; safe to leave false."""
+        return False
+
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
         """Puts positions into token vectors, where the stack's position part does that."""
         return x

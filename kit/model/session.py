@@ -9,6 +9,8 @@ from torch import Tensor
 
 from kit.contracts.stack import Memory
 from kit.layout import Layout
+from kit.lazy import lazy
+from kit.model.branches import Branches, grouped
 from kit.tokens import Tokens, last_of
 from kit.watching import Watcher
 
@@ -27,15 +29,18 @@ class Session:
         self.watcher = watcher
         self.state = decoder.stack.start()
         self.read: Layout | None = None
+        self.branches: Branches | None = None
+        """How rows share the state, once a search has several rows a text; None where each has its own."""
         self.vectors: Tensor | None = None
         """What the last layer made of the tokens of the last step, [B, L, D]."""
 
     @property
     def rows(self) -> int:
-        """How many texts are being written; 1 where nothing says so yet."""
+        """How many rows are being written; 1 where nothing says so yet."""
+        width = 1 if self.branches is None else self.branches.width
         if self.memory is not None:
-            return self.memory.layout.rows
-        return 1 if self.read is None else self.read.rows
+            return self.memory.layout.rows * width
+        return 1 if self.read is None else self.read.rows * width
 
     @property
     def device(self) -> torch.device:
@@ -48,19 +53,33 @@ class Session:
         last: only of the token after the last real one of each row, [B, 1, V].
         """
         tokens = Tokens.of(tokens)
-        layout = Layout.of(tokens, self.read)
+        shape, valid = tokens.ids.shape, tokens.valid
+        if self.branches is None:
+            layout = Layout.of(tokens, self.read)
+        else:
+            tokens, layout = self.branches.fold(tokens)
         self.read = layout if self.read is None else self.read.join(layout)
-        x = self.vectors = self.decoder(tokens, layout, self.memory, self.state, self.watcher)
-        if last and layout.length > 1:
-            x = last_of(x, layout.valid)[:, None]
-            layout = Layout((layout.rows, 1), layout.device)
-        return self.model.score(x, layout, self.decoder.embedding)
+        x = self.decoder(tokens, layout, self.memory, self.state, self.watcher)
+        x = self.vectors = x.view(*shape, -1)
+        if last and shape[1] > 1:
+            x = last_of(x, valid)[:, None]
+        return self.model.score(x, Layout(x.shape[:2], layout.device), self.decoder.embedding)
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; a row may be chosen several times (beams) or dropped (finished)."""
-        self.state.select(rows)
-        self.read = None if self.read is None else self.read.select(rows)
-        self.memory = None if self.memory is None else self.memory.select(rows)
+        if self.branches is None and self.can_branch and grouped(rows)[1] > 1:
+            self.branches = Branches.start(self.rows, self.read)
+        chosen = rows if self.branches is None else self.branches.select(rows)
+        if chosen is None:
+            return
+        self.state.select(chosen)
+        self.read = None if self.read is None else self.read.select(chosen)
+        self.memory = None if self.memory is None else self.memory.select(chosen)
+
+    @lazy
+    def can_branch(self) -> bool:
+        """Whether rows of one text can share its state; a watcher is shown each row by itself."""
+        return self.watcher is None and self.decoder.stack.branches()
 
     @property
     def bytes(self) -> int:

@@ -52,7 +52,7 @@ class BlocksAttention(SparseAttention):
         shape = (-(-dims.length // options.size), options.random_blocks)
         # Whole numbers, which no change of the model's type can round.
         draws = torch.randint(_FULL, shape, generator=generator, device="cpu")
-        self.register_buffer("draws_NR", draws, persistent=False)
+        self.register_buffer("draws_NR", draws.to(torch.get_default_device()), persistent=False)
 
     @classmethod
     def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
@@ -103,9 +103,10 @@ class BlocksAttention(SparseAttention):
         order_BNS = blocks.around(blocks.fill(keys.order.expand(keys.rows, -1)), options.reach, options.reach)
         near_BNS = order_BNS >= count
         shown = [near_BNS.new_ones(*near_BNS.shape[:2], count), near_BNS, drawn_BNR.repeat_interleave(options.size, 2)]
-        inner = blocks.scope(pick, scope.mask, scope.position, torch.cat(shown, 2))
+        (inner,) = blocks.scopes(pick, scope.mask, scope.position, torch.cat(shown, 2))
         k, v = (blocks.keys(each, pick) for each in heads[1:])
-        return blocks.join(self.by_kernel(blocks.queries(heads[0]), k, v, inner))
+        (q,) = blocks.queries(heads[0])
+        return blocks.join([self.by_kernel(q, k, v, inner)])
 
     def _draw(self, keys: Layout) -> tuple[Tensor, Tensor]:
         """The random blocks of each block, and which of them there are; both [B, N, R]."""

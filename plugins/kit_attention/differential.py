@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import Dims, MultiHeadAttention, MultiHeadOptions, Problem, Scope, Site, drop, repeat_groups
+from kit import Abilities, Dims, MultiHeadAttention, MultiHeadOptions, Problem, Scope, Site, drop, repeat_groups
 
 
 class DifferentialOptions(MultiHeadOptions):
@@ -35,6 +35,7 @@ class DifferentialAttention(MultiHeadAttention):
 
     options_type = DifferentialOptions
     options: DifferentialOptions
+    abilities = Abilities(shares=False)
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         pairs = {

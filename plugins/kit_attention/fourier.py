@@ -15,9 +15,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import Abilities, Attention, NoState, Options, Scope, State
+from kit import Abilities, Attention, NoState, Options, Scope, State, without_autocast
 from kit_attention.only import refuse_masks
 from kit_attention.real_first import RealFirst
+from kit_attention.widening import widened
 
 
 class FourierOptions(Options):
@@ -44,10 +45,9 @@ class FourierAttention(Attention):
             scope.watcher.without_weights(self.site, "a Fourier transform has no weights")
         layout = scope.queries
         x_BLD = layout.pad(x)
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x):
             # Transforms exist for whole precision only.
-            wide_BLD = x_BLD.to(torch.promote_types(x.dtype, torch.float32))
-            mixed_BLD = self._transform(wide_BLD, scope)
+            mixed_BLD = self._transform(widened(x_BLD), scope)
         return layout.unpad(mixed_BLD.to(x.dtype))
 
     def start(self) -> State:
@@ -56,6 +56,8 @@ class FourierAttention(Attention):
 
     def _transform(self, x_BLD: Tensor, scope: Scope) -> Tensor:
         valid = scope.queries.valid
+        if x_BLD.numel() == 0:
+            return x_BLD
         if valid is None:
             whole_BLD: Tensor = torch.fft.fft2(x_BLD, norm="ortho" if self.options.scaled else "backward").real
             return whole_BLD

@@ -135,9 +135,10 @@ class GlobalWindowAttention(SparseAttention):
         if scope.mask is None and not scope.biased:
             near_1CS = blocks.pattern(Near(self.options.size), reach, reach).allowed_BQK
             mask = Table(torch.cat([near_1CS.new_ones(1, size, count), near_1CS], 2))
-        inner = blocks.scope(pick, mask, scope.position, shown_BNS)
+        (inner,) = blocks.scopes(pick, mask, scope.position, shown_BNS)
         keys, values = blocks.keys(k_BGLE, pick), blocks.keys(v_BGLF, pick)
-        return blocks.join(self.by_kernel(blocks.queries(q_BHLE), keys, values, inner))
+        (queries,) = blocks.queries(q_BHLE)
+        return blocks.join([self.by_kernel(queries, keys, values, inner)])
 
     def _mask(self, scope: Scope) -> Mask:
         return within(Either(Near(self.options.size), First(self.options.global_tokens)), scope.mask)

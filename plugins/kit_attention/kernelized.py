@@ -2,7 +2,7 @@
 
 Transformers are RNNs (Katharopoulos et al. 2020), section 3.
 Shapes: B rows, H heads, G groups, Q queries, K keys, L tokens, N chunks, C tokens in a chunk, E width of a key,
-M features, F width of a value; V is F + 1, a value with a one at its end, whose sum is the divisor.
+M features, S tokens of a stretch, F width of a value; V is F + 1, a value with a one at its end, to sum the divisor.
 """
 
 from __future__ import annotations
@@ -25,10 +25,15 @@ from kit import (
     State,
     TensorState,
     repeat_groups,
+    without_autocast,
 )
 from kit_attention.only import looks_back, refuse_dropout
+from kit_attention.widening import widened
 
 _CHUNK = 64
+"""How many tokens are summed as pairs, the rest as sums."""
+_STRETCH = 1024
+"""How many tokens have their features made at a time."""
 
 
 class KernelizedAttention(MultiHeadAttention):
@@ -88,28 +93,37 @@ class KernelizedAttention(MultiHeadAttention):
         q_BHQE: Tensor,
         k_BGKE: Tensor,
         v_BGKF: Tensor,
-        valid: Tensor | None,
+        valid_BK: Tensor | None,
         state: TensorState | None,
         back: bool,
     ) -> tuple[Tensor, Tensor]:
-        q_BHQM = self._features(q_BHQE, "query")
-        k_BHKM = repeat_groups(self._features(k_BGKE, "key"), q_BHQE)
-        if valid is not None:
-            k_BHKM = k_BHKM * valid[:, None, :, None]
+        """What heads give, and the sum over all keys; stretch by stretch, so that features stay in the cache."""
+        total_BHMV = None if state is None else state.values.get("sum")
+        outs: list[Tensor] = []
+        queries = q_BHQE.split(_STRETCH, 2)
+        keys, values = (repeat_groups(each, q_BHQE).split(_STRETCH, 2) for each in (k_BGKE, v_BGKF))
+        reals = [None] * len(keys) if valid_BK is None else valid_BK[:, None, :, None].split(_STRETCH, 2)
         # Sums over a long text need more digits than a half-precision type has.
-        with torch.autocast(q_BHQE.device.type, enabled=False):
-            v_BHKV = F.pad(repeat_groups(v_BGKF, q_BHQE).to(k_BHKM.dtype), (0, 1), value=1.0)
-            if back:
-                known = None if state is None else state.values.get("sum")
-                out_BHQV, total_BHMV = sums_so_far(q_BHQM, k_BHKM, v_BHKV, known)
-            else:
-                total_BHMV = k_BHKM.transpose(-1, -2) @ v_BHKV
-                out_BHQV = q_BHQM @ total_BHMV
-        return self._divide(out_BHQV, v_BGKF.dtype), total_BHMV
+        with without_autocast(q_BHQE):
+            for number, (k_BHSE, v_BHSF, real) in enumerate(zip(keys, values, reals, strict=True)):
+                k_BHSM = self._features(k_BHSE, "key")
+                k_BHSM = k_BHSM if real is None else k_BHSM * real
+                v_BHSV = F.pad(v_BHSF.to(k_BHSM.dtype), (0, 1), value=1.0)
+                if back:
+                    q_BHSM = self._features(queries[number], "query")
+                    out_BHSV, total_BHMV = sums_so_far(q_BHSM, k_BHSM, v_BHSV, total_BHMV)
+                    outs.append(self._divide(out_BHSV, v_BGKF.dtype))
+                else:
+                    added_BHMV = k_BHSM.transpose(-1, -2) @ v_BHSV
+                    total_BHMV = added_BHMV if total_BHMV is None else total_BHMV + added_BHMV
+            assert total_BHMV is not None
+            if not back:
+                outs = [self._divide(self._features(q, "query") @ total_BHMV, v_BGKF.dtype) for q in queries]
+        return torch.cat(outs, 2), total_BHMV
 
     def _features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
-        with torch.autocast(x_BHLE.device.type, enabled=False):
-            return self.features(x_BHLE.to(torch.promote_types(x_BHLE.dtype, torch.float32)), side)
+        with without_autocast(x_BHLE):
+            return self.features(widened(x_BHLE), side)
 
     @staticmethod
     def _divide(out_BHQV: Tensor, dtype: torch.dtype) -> Tensor:

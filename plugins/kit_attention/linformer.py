@@ -43,7 +43,9 @@ class LinformerAttention(MultiHeadAttention):
 
     options_type = LinformerOptions
     options: LinformerOptions
-    abilities = Abilities(masks=frozenset(), positions=frozenset(), reads_memory=False, steps=False, cost="linear")
+    abilities = Abilities(
+        shares=False, masks=frozenset(), positions=frozenset(), reads_memory=False, steps=False, cost="linear"
+    )
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

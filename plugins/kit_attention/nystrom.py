@@ -26,9 +26,11 @@ from kit import (
     Site,
     State,
     repeat_groups,
+    without_autocast,
 )
 from kit_attention.only import refuse_dropout, refuse_masks
 from kit_attention.real_first import RealFirst
+from kit_attention.widening import widened
 
 
 class NystromOptions(MultiHeadOptions):
@@ -49,7 +51,7 @@ class NystromAttention(MultiHeadAttention):
     options_type = NystromOptions
     options: NystromOptions
     abilities = Abilities(
-        masks=frozenset(), positions=frozenset({"rotate"}), reads_memory=False, steps=False, cost="linear"
+        shares=False, masks=frozenset(), positions=frozenset({"rotate"}), reads_memory=False, steps=False, cost="linear"
     )
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
@@ -120,10 +122,9 @@ class NystromAttention(MultiHeadAttention):
         q_BHME, k_BHME = shares @ q_BHLE, shares @ k_BHLE
         to = Scope(layout, marks)
         to_BHLM = to.weigh(to.scores(q_BHLE, k_BHME, self.scale))
-        with torch.autocast(q_BHLE.device.type, enabled=False):
-            wide = torch.promote_types(q_BHME.dtype, torch.float32)
+        with without_autocast(q_BHLE):
             between = Scope(marks, marks)
-            weights_BHMM = between.weigh(between.scores(q_BHME.to(wide), k_BHME.to(wide), self.scale))
+            weights_BHMM = between.weigh(between.scores(widened(q_BHME), widened(k_BHME), self.scale))
             if marks.valid is not None:
                 weights_BHMM = weights_BHMM * marks.valid[:, None, :, None]
             inverse_BHMM = pseudoinverse(weights_BHMM, self.options.iterations).to(to_BHLM.dtype)

@@ -39,7 +39,7 @@ class PerformerAttention(KernelizedAttention):
         count = options.features or max(1, round(self.key_width * math.log(self.key_width)))
         drawn = orthogonal_directions(count, self.key_width, options.seed * 10_007 + site.layer)
         # Saved with the weights: the decomposition behind it may differ in its last digits on another machine.
-        self.register_buffer("directions_ME", drawn.to(torch.get_default_dtype()))
+        self.register_buffer("directions_ME", drawn.to(torch.get_default_device(), torch.get_default_dtype()))
 
     def features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
         """A query's largest exponent is taken off, which cancels in the division.

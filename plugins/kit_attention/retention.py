@@ -25,10 +25,12 @@ from kit import (
     State,
     TensorState,
     repeat_groups,
+    without_autocast,
 )
 from kit_attention.decaying import decayed_sums, decayed_total
 from kit_attention.only import looks_back, refuse_dropout
 from kit_attention.real_first import RealFirst
+from kit_attention.widening import widened
 
 
 class RetentionOptions(MultiHeadOptions):
@@ -49,7 +51,7 @@ class RetentionAttention(MultiHeadAttention):
     options_type = RetentionOptions
     options: RetentionOptions
     abilities = Abilities(
-        masks=frozenset({"causal"}), positions=frozenset({"rotate"}), reads_memory=False, cost="linear"
+        shares=False, masks=frozenset({"causal"}), positions=frozenset({"rotate"}), reads_memory=False, cost="linear"
     )
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
@@ -119,12 +121,11 @@ class RetentionAttention(MultiHeadAttention):
         known_BHEF = None if state is None else state.values.get("sum")
         rows = RealFirst(scope.queries)
         real = rows.layout.valid
-        wide = torch.promote_types(q_BHQE.dtype, torch.float32)
-        with torch.autocast(q_BHQE.device.type, enabled=False):
-            k_BHQE, v_BHQF = (repeat_groups(each, q_BHQE).to(wide) for each in (k_BGQE, v_BGQF))
-            q, k, v = (rows.forth(each) for each in (q_BHQE.to(wide) * self.scale, k_BHQE, v_BHQF))
+        with without_autocast(q_BHQE):
+            k_BHQE, v_BHQF = (widened(repeat_groups(each, q_BHQE)) for each in (k_BGQE, v_BGQF))
+            q, k, v = (rows.forth(each) for each in (widened(q_BHQE) * self.scale, k_BHQE, v_BHQF))
             k = k if real is None else k * real[:, None, :, None]
-            rate_H = self.log_rate_H.to(wide)
+            rate_H = self.log_rate_H.to(q.dtype)
             out_BHQF = decayed_sums(q, k, v, rate_H, known_BHEF)
             if not looks_back(scope, self.part_name()):
                 # The same from the end; the token itself was in both.

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope
+from kit import Abilities, MultiHeadAttention, MultiHeadOptions, Scope
 
 
 class SigmoidOptions(MultiHeadOptions):
@@ -27,6 +27,7 @@ class SigmoidAttention(MultiHeadAttention):
 
     options_type = SigmoidOptions
     options: SigmoidOptions
+    abilities = Abilities(shares=False)
 
     def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
         """Hidden keys weigh nothing."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from kit import Dims, MultiHeadAttention, MultiHeadOptions, Scope, Site
+from kit import Abilities, Dims, MultiHeadAttention, MultiHeadOptions, Scope, Site
 
 
 class SinkOptions(MultiHeadOptions):
@@ -27,6 +27,7 @@ class SinkAttention(MultiHeadAttention):
 
     options_type = SinkOptions
     options: SinkOptions
+    abilities = Abilities(shares=False)
     sink: Tensor
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:

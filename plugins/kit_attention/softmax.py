@@ -12,7 +12,7 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, repeat_groups
+from kit import Abilities, MultiHeadAttention, MultiHeadOptions, Scope, repeat_groups
 
 
 class SoftmaxOptions(MultiHeadOptions):
@@ -30,6 +30,7 @@ class SoftmaxAttention(MultiHeadAttention):
 
     options_type = SoftmaxOptions
     options: SoftmaxOptions
+    abilities = Abilities(branches=True)
 
     @property
     def scale(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from kit import Dims, MultiHeadAttention, MultiHeadOptions, Scope, Site, repeat_groups
+from kit import Abilities, Dims, MultiHeadAttention, MultiHeadOptions, Scope, Site, repeat_groups
 
 
 class TalkingHeadsOptions(MultiHeadOptions):
@@ -24,6 +24,7 @@ class TalkingHeadsAttention(MultiHeadAttention):
 
     options_type = TalkingHeadsOptions
     options: TalkingHeadsOptions
+    abilities = Abilities(shares=False)
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

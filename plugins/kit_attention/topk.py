@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
@@ -38,4 +39,6 @@ class TopkAttention(MultiHeadAttention):
             seen_BHQK = seen_BHQK.masked_fill(~scope.allowed, float("-inf"))
         # Where fewer may be seen than are kept, the threshold is -inf and nothing is dropped.
         threshold_BHQ1 = seen_BHQK.topk(self.options.keep, -1).values[..., -1:]
-        return scope.weigh(scores_BHQK.masked_fill(seen_BHQK < threshold_BHQ1, float("-inf")))
+        # Keys of equal tokens tie but for rounding, which differs between a whole text and a step: they stay together.
+        slack_BHQ1 = 8 * torch.finfo(seen_BHQK.dtype).eps * (1 + threshold_BHQ1.abs())
+        return scope.weigh(scores_BHQK.masked_fill(seen_BHQK < threshold_BHQ1 - slack_BHQ1, float("-inf")))

@@ -23,10 +23,13 @@ from kit import (
     State,
 )
 from kit_attention.patterns import Near, within
-from kit_attention.query_blocks import QueryBlocks, block_size
+from kit_attention.query_blocks import QueryBlocks, as_rows, block_size
 from kit_attention.real_first import RealFirst
 from kit_attention.rolling import RollingState
 from kit_attention.sparse import SparseAttention
+
+_STRETCH = 1024
+"""How many queries go to the kernel in one call: what it makes for them is then still in the cache afterwards."""
 
 
 class WindowOptions(MultiHeadOptions):
@@ -103,9 +106,14 @@ class WindowAttention(SparseAttention):
         if not scope.biased and (scope.mask is None or scope.mask.shape == "causal"):
             # Every block then sees the same pattern, made once; which of its keys are real is another matter.
             mask = blocks.pattern(mask, back, ahead)
-        inner = blocks.scope(pick, mask, scope.position)
-        out = self.by_kernel(blocks.queries(q_BHLE), blocks.keys(k_BGLE, pick), blocks.keys(v_BGLF, pick), inner)
-        return blocks.join(out)
+        per = max(1, _STRETCH // blocks.size)
+        inner = blocks.scopes(pick, mask, scope.position, per=per)
+        queries = blocks.queries(q_BHLE, per)
+        keys, values = (
+            [as_rows(part) for part in blocks.around_in_parts(blocks.fill(each.transpose(1, 2)), back, ahead, per)]
+            for each in (k_BGLE, v_BGLF)
+        )
+        return blocks.join([self.by_kernel(*part) for part in zip(queries, keys, values, inner, strict=True)])
 
     def _near(self, scope: Scope) -> Scope:
         # A window that holds all keys hides none.

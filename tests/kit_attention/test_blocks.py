@@ -1,22 +1,22 @@
-"""Big Bird's pattern: what each block sees, that padding does not change the draw, and the numbers against a dense mask."""
+"""Big Bird's pattern: what each block sees, that padding does not change it, and the numbers against a dense mask."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from builders import KIT, build, section
-from kit_attention.blocks import BlocksOptions
-from kit_attention.softmax import SoftmaxOptions
-from kit_mask.causal import CausalMask
-from kit_position.alibi import AlibiOptions
-from kit_position.rotary import RotaryOptions
 from lone_parts import dims, lone, problems, site
 from long_rows import CLOSE, check_future_exactly, check_gradients, check_rows_alone, check_watched, run, vectors
 from torch import Tensor
 from whole_models import check_encoder
 
-from kit import Facts, Mask, Options, Recorder, RecipeError
+from kit import Facts, Mask, Options, RecipeError, Recorder
 from kit.model.assembly import Assembly
+from kit_attention.blocks import BlocksOptions
+from kit_attention.softmax import SoftmaxOptions
+from kit_mask.causal import CausalMask
+from kit_position.alibi import AlibiOptions
+from kit_position.rotary import RotaryOptions
 
 
 def _seen(options: BlocksOptions, length: int, layer_part: torch.nn.Module | None = None) -> Tensor:

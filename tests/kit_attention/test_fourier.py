@@ -7,14 +7,14 @@ import math
 import pytest
 import torch
 from builders import KIT, build, section
-from kit_attention.fourier import FourierOptions, transform_rows
-from kit_mask.causal import CausalMask, CausalOptions
 from lone_parts import lone
 from long_rows import CLOSE, check_rows_alone, layout, run, vectors
 from whole_models import check_encoder
 
-from kit import KitError, Recorder, RecipeError, Scope
+from kit import KitError, RecipeError, Recorder, Scope
 from kit.model.assembly import Assembly
+from kit_attention.fourier import FourierOptions, transform_rows
+from kit_mask.causal import CausalMask, CausalOptions
 
 
 @pytest.mark.parametrize("scaled", [False, True])

@@ -5,11 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import KIT, build, section
-from kit_attention.global_window import GlobalWindowOptions
-from kit_mask.causal import CausalMask
-from kit_position.alibi import AlibiOptions
-from kit_position.cope import CopeOptions
-from kit_position.rotary import RotaryOptions
 from lone_parts import lone, problems
 from long_rows import (
     CLOSE,
@@ -22,10 +17,17 @@ from long_rows import (
     vectors,
 )
 from torch import Tensor
+from transformers import LongformerConfig
+from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 from whole_models import check_encoder
 
 from kit import Options, RecipeError, Scope
 from kit.model.assembly import Assembly
+from kit_attention.global_window import GlobalWindowOptions
+from kit_mask.causal import CausalMask
+from kit_position.alibi import AlibiOptions
+from kit_position.cope import CopeOptions
+from kit_position.rotary import RotaryOptions
 
 from .alone import heads
 
@@ -69,6 +71,37 @@ def test_tokens_see_the_window_and_the_first(size: int, first: int, length: int,
     found = run(part, x, torch.ones(1, length, dtype=torch.bool), CausalMask() if causal else None)[0]
     with torch.no_grad():
         assert (found - _slowly(part, x[0], size, first, separate, causal)).abs().max() < CLOSE
+
+
+def test_it_gives_what_the_published_model_gives() -> None:
+    config = LongformerConfig(
+        hidden_size=32, num_attention_heads=4, attention_window=[16], attention_probs_dropout_prob=0.0
+    )
+    torch.manual_seed(0)
+    theirs = LongformerSelfAttention(config, 0).double().eval()
+    ours = lone(GlobalWindowOptions(heads=4, size=9, global_tokens=2), length=300).eval()
+    for name, pieces in (
+        ("query_key_value", (theirs.query, theirs.key, theirs.value)),
+        ("global_query_key_value", (theirs.query_global, theirs.key_global, theirs.value_global)),
+    ):
+        linear = getattr(ours, name)
+        linear.weight.data = torch.cat([piece.weight for piece in pieces])
+        linear.bias.data = torch.cat([piece.bias for piece in pieces])
+    ours.output.weight.data, ours.output.bias.data = torch.eye(32).double(), torch.zeros(32).double()
+    x, real = vectors(2, 160), torch.arange(160)[None] < torch.tensor([[160], [131]])
+    first = (torch.arange(160) < 2).expand(2, 160)
+    # Theirs marks tokens by numbers: below zero hidden, above zero global.
+    marks = torch.zeros(2, 160, dtype=torch.float64).masked_fill(~real, -10_000.0).masked_fill(first, 10_000.0)
+    with torch.no_grad():
+        wanted = theirs(
+            x,
+            attention_mask=marks,
+            is_index_masked=marks < 0,
+            is_index_global_attn=marks > 0,
+            is_global_attn=True,
+        )[0]
+        # Theirs takes its softmax in float32 whatever it is given.
+        assert (run(ours, x, real) - wanted)[real].abs().max() < 1e-6
 
 
 @pytest.mark.parametrize("mask", [None, CausalMask()])

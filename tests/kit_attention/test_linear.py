@@ -5,16 +5,25 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import build
+from lone_parts import lone, problems
+from long_rows import (
+    CLOSE,
+    check_future_exactly,
+    check_gradients,
+    check_rows_alone,
+    check_steps,
+    check_watched,
+    layout,
+    run,
+    vectors,
+)
+from whole_models import check_decoder, check_encoder
+
+from kit import KitError, Layout, Recorder, Scope
 from kit_attention.kernelized import sums_so_far
 from kit_attention.linear import LinearOptions
 from kit_mask.causal import CausalMask
 from kit_mask.document import DocumentMask
-from lone_parts import lone, problems
-from long_rows import CLOSE, check_future_exactly, check_gradients, check_rows_alone, check_steps, check_watched
-from long_rows import layout, run, vectors
-from whole_models import check_decoder, check_encoder
-
-from kit import KitError, Layout, Recorder, Scope
 
 from .alone import heads
 

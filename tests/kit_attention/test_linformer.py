@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import KIT, build, section
-from kit_attention.linformer import LinformerOptions
-from kit_mask.causal import CausalMask, CausalOptions
 from lone_parts import lone, problems
 from long_rows import CLOSE, check_gradients, check_rows_alone, check_watched, run, vectors
 from whole_models import check_encoder
 
 from kit import KitError, RecipeError
 from kit.model.assembly import Assembly
+from kit_attention.linformer import LinformerOptions
+from kit_mask.causal import CausalMask, CausalOptions
 
 from .alone import heads
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import KIT, build, section
-from kit_attention.nystrom import NystromOptions, pseudoinverse
-from kit_attention.softmax import SoftmaxOptions
-from kit_mask.causal import CausalMask, CausalOptions
-from kit_position.rotary import RotaryOptions
 from lone_parts import lone, problems
 from long_rows import CLOSE, check_gradients, check_rows_alone, check_watched, run, vectors
+from transformers import NystromformerConfig
+from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 from whole_models import check_encoder
 
 from kit import KitError, RecipeError, Recorder
 from kit.model.assembly import Assembly
+from kit_attention.nystrom import NystromOptions, pseudoinverse
+from kit_attention.softmax import SoftmaxOptions
+from kit_mask.causal import CausalMask, CausalOptions
+from kit_position.rotary import RotaryOptions
 
 from .alone import heads
 
@@ -39,6 +41,34 @@ def test_it_is_the_formula_of_the_paper(taps: int | None) -> None:
         out.append(mixed)
     wanted = torch.cat(out, 1) @ part.output.weight.T + part.output.bias
     assert (run(part, x, torch.ones(1, 32, dtype=torch.bool))[0] - wanted).abs().max() < 1e-8
+
+
+def test_it_gives_what_the_published_model_gives() -> None:
+    config = NystromformerConfig(
+        hidden_size=32,
+        num_attention_heads=4,
+        num_landmarks=4,
+        segment_means_seq_len=32,
+        conv_kernel_size=5,
+        attention_probs_dropout_prob=0.0,
+    )
+    torch.manual_seed(0)
+    theirs = NystromformerSelfAttention(config).double().eval()
+    # Theirs starts the inverse from one bound for the whole batch by default; this is its per-matrix way.
+    theirs.init_option = "exact"
+    ours = lone(NystromOptions(heads=4, landmarks=4, taps=5)).eval()
+    pieces = (theirs.query, theirs.key, theirs.value)
+    ours.load_state_dict(
+        {
+            "query_key_value.weight": torch.cat([piece.weight for piece in pieces]),
+            "query_key_value.bias": torch.cat([piece.bias for piece in pieces]),
+            "output.weight": torch.eye(32),
+            "output.bias": torch.zeros(32),
+            "taps_HW": theirs.conv.weight[:, 0, :, 0],
+        }
+    )
+    x = vectors(2, 32)
+    assert (run(ours, x, torch.ones(2, 32, dtype=torch.bool)) - theirs(x)[0]).abs().max() < CLOSE
 
 
 @pytest.mark.parametrize("landmarks", [12, 20])

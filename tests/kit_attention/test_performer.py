@@ -5,13 +5,22 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import build
+from lone_parts import dims, lone, site
+from long_rows import (
+    CLOSE,
+    check_future_exactly,
+    check_gradients,
+    check_rows_alone,
+    check_steps,
+    check_watched,
+    run,
+    vectors,
+)
+from whole_models import check_decoder, check_encoder
+
 from kit_attention.performer import PerformerOptions, orthogonal_directions
 from kit_attention.softmax import SoftmaxOptions
 from kit_mask.causal import CausalMask
-from lone_parts import dims, lone, site
-from long_rows import CLOSE, check_future_exactly, check_gradients, check_rows_alone, check_steps, check_watched
-from long_rows import run, vectors
-from whole_models import check_decoder, check_encoder
 
 from .alone import heads
 

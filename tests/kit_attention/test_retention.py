@@ -5,19 +5,27 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import build
-from kit_attention.retention import RetentionOptions
-from kit_mask.causal import CausalMask
-from kit_mask.document import DocumentMask
-from kit_position.rotary import RotaryOptions
-from kit_position.xpos import XposOptions
 from lone_parts import lone, problems
-from long_rows import CLOSE, check_future_exactly, check_gradients, check_rows_alone, check_steps, check_watched
-from long_rows import run, vectors
+from long_rows import (
+    CLOSE,
+    check_future_exactly,
+    check_gradients,
+    check_rows_alone,
+    check_steps,
+    check_watched,
+    run,
+    vectors,
+)
 from whole_models import check_encoder, check_future, check_packing, check_padding, check_rows
 from whole_models import check_gradients as check_model_gradients
 from whole_models import check_steps as check_model_steps
 
 from kit import KitError, Options
+from kit_attention.retention import RetentionOptions
+from kit_mask.causal import CausalMask
+from kit_mask.document import DocumentMask
+from kit_position.rotary import RotaryOptions
+from kit_position.xpos import XposOptions
 
 from .alone import heads
 
@@ -52,11 +60,14 @@ def test_it_is_the_recurrence_of_the_paper(length: int, causal: bool, norm: str)
     assert (found - wanted).abs().max() < CLOSE
 
 
-@pytest.mark.parametrize("mask", [None, CausalMask()])
-@pytest.mark.parametrize("position", [None, RotaryOptions(), XposOptions()])
-def test_the_parallel_form_agrees_and_padding_changes_nothing(mask: CausalMask | None, position: Options | None) -> None:
-    if mask is None and isinstance(position, XposOptions):
-        pytest.skip("xpos is for texts that are written")
+@pytest.mark.parametrize(
+    ("mask", "position"),
+    # xpos is for texts that are written, so it goes with the causal mask alone.
+    [(None, None), (None, RotaryOptions()), *((CausalMask(), each) for each in (None, RotaryOptions(), XposOptions()))],
+)
+def test_the_parallel_form_agrees_and_padding_changes_nothing(
+    mask: CausalMask | None, position: Options | None
+) -> None:
     part = lone(RetentionOptions(heads=4, groups=2)).eval()
     placed = None if position is None else lone(position, causal=True, length=300)
     check_rows_alone(part, 200, mask, placed)

@@ -5,15 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from builders import build, texts
-from kit_attention.window import WindowOptions
-from kit_mask.causal import CausalMask
-from kit_mask.document import DocumentMask
-from kit_position.alibi import AlibiOptions
-from kit_position.cope import CopeOptions
-from kit_position.none import NoneOptions
-from kit_position.rotary import RotaryOptions
-from kit_position.shaw import ShawOptions
-from kit_position.t5 import T5Options
 from lone_parts import lone, problems
 from long_rows import (
     CLOSE,
@@ -29,6 +20,17 @@ from long_rows import (
 from whole_models import check_decoder, check_encoder
 
 from kit import Layout, Options, Recorder, Scope
+from kit_attention.softmax import SoftmaxOptions
+from kit_attention.window import WindowOptions
+from kit_mask.causal import CausalMask
+from kit_mask.document import DocumentMask
+from kit_mask.window import WindowMask
+from kit_position.alibi import AlibiOptions
+from kit_position.cope import CopeOptions
+from kit_position.none import NoneOptions
+from kit_position.rotary import RotaryOptions
+from kit_position.shaw import ShawOptions
+from kit_position.t5 import T5Options
 
 from .alone import heads
 
@@ -131,6 +133,22 @@ def test_gradients_are_right() -> None:
     assert torch.autograd.gradcheck(
         lambda y: (part(y, None, Scope(place, place, CausalMask())) * directions)[:, :135].sum(), inputs, fast_mode=True
     )
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_text_of_several_stretches_equals_a_dense_mask_in_values_and_gradients(mask: CausalMask | None) -> None:
+    part = lone(WindowOptions(heads=2, size=70), width=4).eval()
+    dense = lone(SoftmaxOptions(heads=2), width=4).eval()
+    dense.load_state_dict(part.state_dict())
+    near = WindowMask(WindowMask.options_type.model_validate({"use": "window", "size": 70}))
+    real = torch.arange(2100)[None] < torch.tensor([[2100], [1500]])
+    found = []
+    for each, seen in ((part, mask), (dense, near if mask is None else near & mask)):
+        x = vectors(2, 2100, 4).requires_grad_()
+        out = run(each, x, real, seen) * real[..., None]
+        out.square().sum().backward()
+        found.append((out.detach(), x.grad))
+    assert all((ours - theirs).abs().max() < CLOSE for ours, theirs in zip(*found, strict=True))
 
 
 def test_models_with_it_hold_what_models_promise() -> None:

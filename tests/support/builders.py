@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
+from kit import Kit, Model, ModelSection, Options, Tokens
+from kit.model.assembly import Assembly
 from kit_attention.softmax import SoftmaxOptions
 from kit_feedforward.relu import ReluOptions
 from kit_mask.causal import CausalOptions
@@ -12,9 +15,6 @@ from kit_norm.layer import LayerOptions
 from kit_position.sinusoidal import SinusoidalOptions
 from kit_residual.post import PostOptions
 from kit_stack.options import TransformerOptions
-
-from kit import Kit, Model, ModelSection, Options, Tokens
-from kit.model.assembly import Assembly
 
 KIT = Kit()
 

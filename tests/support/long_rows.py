@@ -1,4 +1,4 @@
-"""Long rows for attentions that work in blocks: padding on any side, holes, and what an attention gives one text alone."""
+"""Long rows for attentions that work in blocks: padding on any side, holes, and what one text gives alone."""
 
 from __future__ import annotations
 
