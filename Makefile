@@ -14,8 +14,7 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 
 train: $(READY)
-	$(BIN)/kit check $(RECIPE) $(ARGS)
-	$(BIN)/kit explain $(RECIPE) $(ARGS)
+	$(BIN)/kit train $(RECIPE) $(ARGS)
 
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)

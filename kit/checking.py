@@ -11,10 +11,12 @@ import torch
 from kit.errors import KitError, Problem, RecipeError
 from kit.model.assembly import Assembly
 from kit.model.blueprint import blueprint
+from kit.model.facts import facts_needed, tokens_with
 from kit.model.families import EncoderDecoder
 from kit.recipe.load import load_recipe
 from kit.recipe.sections import Recipe
 from kit.registry import Registry
+from kit.training.checks import training_problems
 
 RecipeSource: TypeAlias = Path | str | Mapping[str, Any] | Recipe
 
@@ -26,6 +28,7 @@ def checked_recipe(source: RecipeSource, registry: Registry, overrides: Iterable
     loaded = load_recipe(source, registry, overrides)
     assembly = Assembly(registry)
     problems = list(assembly.check(loaded.recipe.model)) or list(_trial(loaded.recipe, assembly))
+    problems += training_problems(loaded.recipe, registry)
     if problems:
         raise RecipeError([loaded.locate_problem(problem) for problem in problems])
     return loaded.recipe
@@ -37,10 +40,11 @@ def _trial(recipe: Recipe, assembly: Assembly) -> Iterable[Problem]:
         with blueprint(), torch.no_grad():
             model = assembly.model(recipe.model)
             ids = torch.zeros(2, min(TRIAL_LENGTH, recipe.model.length), dtype=torch.long)
+            text = tokens_with(ids, facts_needed(recipe.model, assembly.registry))
             if isinstance(model, EncoderDecoder):
-                model(ids, ids)
+                model(text, text)
             else:
-                model(ids)
+                model(text)
     except RecipeError as error:
         yield from error.problems
     except KitError as error:

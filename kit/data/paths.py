@@ -8,10 +8,16 @@ from pathlib import Path
 
 from kit.data.errors import DataError
 
+_DEFAULTED = re.compile(r"\$\{(\w+):-([^}]*)\}")
+
 
 def find_file(name: str, folder: Path | None = None) -> Path:
-    """The file of this name: `~` and `$NAME` are filled in, then `folder` and the current one are searched."""
-    filled = os.path.expanduser(os.path.expandvars(name))
+    """The file of this name: `~` and `$NAME` are filled in, then `folder` and the current one are searched.
+
+    `${NAME:-path}` is the path where NAME is not set in the environment.
+    """
+    chosen = _DEFAULTED.sub(lambda found: os.environ.get(found[1]) or found[2], name)
+    filled = os.path.expanduser(os.path.expandvars(chosen))
     missing = re.search(r"\$\{?(\w+)", filled)
     if missing:
         raise DataError(

@@ -5,6 +5,7 @@ The model runs on the meta device, where tensors have shapes only, so that parts
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from kit.contracts.part import collect_losses
+from kit.model.facts import tokens_with
 from kit.model.families import DecoderModel, EncoderDecoder, Model
 from kit.model.session import Session
 from kit.tokens import Tokens
@@ -40,14 +42,15 @@ class Cost:
     """What one text of this length keeps for the backward pass."""
 
 
-def measure(model: Model, length: int) -> Cost:
-    """Measure a model that lies on the meta device."""
+def measure(model: Model, length: int, facts: Iterable[str] = ()) -> Cost:
+    """Measure a model that lies on the meta device; facts: what its masks want to know of every token."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    ids = torch.zeros(1, length, dtype=torch.long, device="meta")
+    facts = tuple(facts)
+    text = tokens_with(torch.zeros(1, length, dtype=torch.long, device="meta"), facts)
     model.eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        _run(model, ids)
-    grows, fixed = _state(model, length)
+        _run(model, text)
+    grows, fixed = _state(model, length, facts)
     return Cost(
         parameters=parameters,
         length=length,
@@ -55,16 +58,16 @@ def measure(model: Model, length: int) -> Cost:
         state_bytes_a_token=grows,
         state_bytes_fixed=fixed,
         fixed_bytes=parameters * ADAM_BYTES,
-        activation_bytes=_activations(model, ids),
+        activation_bytes=_activations(model, text),
     )
 
 
-def _run(model: Model, ids: Tensor) -> Tensor:
-    scores: Tensor = model(ids, ids) if isinstance(model, EncoderDecoder) else model(ids)
+def _run(model: Model, text: Tokens) -> Tensor:
+    scores: Tensor = model(text, text) if isinstance(model, EncoderDecoder) else model(text)
     return scores
 
 
-def _state(model: Model, length: int) -> tuple[float, float]:
+def _state(model: Model, length: int, facts: Iterable[str]) -> tuple[float, float]:
     """Growth a token and the constant rest, from the state's size at two lengths; the memory's own share is fixed."""
     if not isinstance(model, EncoderDecoder | DecoderModel):
         return 0.0, 0.0
@@ -73,7 +76,7 @@ def _state(model: Model, length: int) -> tuple[float, float]:
     with torch.no_grad():
         for read in (first, second):
             session = _begin(model, length)
-            session.step(Tokens(torch.zeros(1, read, dtype=torch.long, device="meta")))
+            session.step(tokens_with(torch.zeros(1, read, dtype=torch.long, device="meta"), facts))
             sizes.append(session.bytes)
     growth = (sizes[1] - sizes[0]) / (second - first)
     return growth, sizes[0] - growth * first
@@ -85,7 +88,7 @@ def _begin(model: EncoderDecoder | DecoderModel, length: int) -> Session:
     return model.start(torch.zeros(1, length, dtype=torch.long, device="meta"))
 
 
-def _activations(model: Model, ids: Tensor) -> int:
+def _activations(model: Model, text: Tokens) -> int:
     """Bytes that autograd keeps for one text, each storage once, weights left out."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     kept: dict[int, Any] = {}
@@ -98,7 +101,7 @@ def _activations(model: Model, ids: Tensor) -> int:
 
     model.train()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        scores = _run(model, ids)
+        scores = _run(model, text)
     collect_losses(model)
     del scores
     model.eval()

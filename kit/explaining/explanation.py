@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-
 from kit.explaining.cost import Cost, measure
 from kit.explaining.tree import Node, grow
 from kit.model.assembly import ASSUMED_VOCABULARY, Assembly
 from kit.model.blueprint import blueprint
+from kit.model.facts import facts_needed
 from kit.recipe.sections import Recipe
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def explain(recipe: Recipe, registry: Registry) -> Explanation:
     """Build on the meta device, look and measure; takes no memory to speak of, whatever the size."""
     with blueprint():
         model = Assembly(registry).model(recipe.model)
-        cost = measure(model, min(recipe.model.length, LONGEST_MEASURED))
+        facts = facts_needed(recipe.model, registry)
+        cost = measure(model, min(recipe.model.length, LONGEST_MEASURED), facts)
     notes = []
     if recipe.model.vocabulary is None:
         notes.append(f"the tokenizer decides the vocabulary; {ASSUMED_VOCABULARY:,} tokens are assumed here")

@@ -64,9 +64,7 @@ def abilities(component: type[Component]) -> dict[str, Any]:
 
 def example(part: Registered) -> str:
     """How a recipe would use it, with the options that have no default."""
-    needed = [
-        f"{name}: ..." for name, field in part.component.options_type.model_fields.items() if field.is_required()
-    ]
+    needed = [f"{name}: ..." for name, field in part.component.options_type.model_fields.items() if field.is_required()]
     return f"{part.kind}: {{use: {part.name}{''.join(', ' + item for item in needed)}}}"
 
 

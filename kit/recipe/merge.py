@@ -56,6 +56,10 @@ def _is_slot(spot: Spot) -> bool:
 
 def _same_part(base: MappingNode, over: MappingNode, spot: Spot) -> bool:
     """Whether two mappings at one spot are about the same part; any mapping is where the spot is no slot."""
+    if spot is not None and isinstance(structure(spot, base.entries), BoundSlot) != isinstance(
+        structure(spot, over.entries), BoundSlot
+    ):
+        return False  # one is a part and the other a section that may stand in its place
     if "use" not in over.entries or not _is_slot(spot):
         return True
     names = [to_plain(entry.node) if (entry := node.entries.get("use")) else None for node in (base, over)]

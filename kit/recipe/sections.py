@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import Field, PositiveInt
 
-from kit.slots import EmbeddingSlot, HeadSlot, NormSlot, PositionSlot, StackSlot
+from kit.recipe.section import Section as Section
+from kit.recipe.training_section import TokenizerPair, TrainingSection
+from kit.slots import DataSlot, EmbeddingSlot, HeadSlot, NormSlot, PositionSlot, StackSlot, TokenizerSlot
 
 Family = Literal["encoder-decoder", "encoder", "decoder"]
-
-
-class Section(BaseModel):
-    """A part of a recipe that is the same whatever is installed: frozen, unknown keys refused."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, hide_input_in_errors=True
-    )
 
 
 class Vocabularies(Section):
@@ -68,3 +62,9 @@ class Recipe(Section):
     """A sentence for people."""
     model: ModelSection
     """What is built."""
+    tokenizer: TokenizerSlot | TokenizerPair | None = None
+    """How text becomes tokens: one tokenizer, or {source: ..., target: ...} for the two sides of pairs."""
+    data: DataSlot | None = None
+    """What the model learns from."""
+    training: TrainingSection | None = None
+    """How the model is trained."""

@@ -39,19 +39,23 @@ def members(spot: Spot) -> list[Spot]:
 
 def structure(spot: Spot, keys: Iterable[str] = ()) -> BoundSlot | type[BaseModel] | None:
     """The slot or model that a mapping with these keys is meant for, among the members of a spot."""
+    given = set(keys)
+    slot: BoundSlot | None = None
     best: type[BaseModel] | None = None
     for member in members(spot):
         base, metadata = peel(member)
         for item in metadata:
             if isinstance(item, BoundSlot):
-                return item
+                slot = item
             if isinstance(item, BoundModel):
                 base = item.binder.bound(item.model)
         if isinstance(base, type) and issubclass(base, BaseModel):
-            fields = set(keys) & set(base.model_fields)
-            if best is None or len(fields) > len(set(keys) & set(best.model_fields)):
+            fields = given & set(base.model_fields)
+            if best is None or len(fields) > len(given & set(best.model_fields)):
                 best = base
-    return best
+    if slot is None or (best is not None and "use" not in given and given & set(best.model_fields)):
+        return best
+    return slot
 
 
 def spot_of(field: FieldInfo) -> Spot:

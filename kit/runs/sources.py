@@ -65,7 +65,7 @@ def _files_of_module(module: ModuleType | str) -> dict[str, Path]:
         spec = importlib.util.find_spec(module)
         origin, folders = (spec.origin, spec.submodule_search_locations) if spec else (None, None)
     else:
-        origin, folders = module.__file__, getattr(module, "__path__", None)
+        origin, folders = getattr(module, "__file__", None), getattr(module, "__path__", None)
     name = (module if isinstance(module, str) else module.__name__).replace(".", "/")
     if not folders:
         return {f"{name}.py": Path(origin)} if origin and Path(origin).is_file() else {}

@@ -45,3 +45,13 @@ def test_the_cache_lies_where_the_desktop_standard_says(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(DataError, match="cannot make the cache folder"):
         cache_folder()
+
+
+def test_a_variable_may_have_a_path_to_fall_back_on(tmp_path, monkeypatch):
+    for folder in ("set", "unset"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text("x")
+    monkeypatch.delenv("CORPORA", raising=False)
+    assert find_file("${CORPORA:-unset}/a.txt", tmp_path) == tmp_path / "unset" / "a.txt"
+    monkeypatch.setenv("CORPORA", "set")
+    assert find_file("${CORPORA:-unset}/a.txt", tmp_path) == tmp_path / "set" / "a.txt"

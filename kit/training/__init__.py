@@ -1,0 +1,1 @@
+"""Training: what a recipe comes to, run by Lightning, checkpointed and measured."""

@@ -1,0 +1,126 @@
+"""What a training would take, told without training: a few real steps are measured, and nothing is written."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from kit.contracts.optimizer import parameter_groups
+from kit.contracts.part import collect_losses
+from kit.data.packing import WindowRows
+from kit.data.rows import ExampleRows, Rows
+from kit.data.steps import share_of
+from kit.recipe.sections import Recipe
+from kit.training.preparing import Prepared, prepare
+from kit.training.quiet import silence
+
+if TYPE_CHECKING:
+    from kit.kit import Kit
+
+MEASURED = 4
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What would run, on what, how long, and how much memory it would take."""
+
+    parameters: int
+    machine: str
+    objective: str
+    rows: int
+    """Examples, or tokens where windows are cut from a stream."""
+    left_out: int
+    batches_per_epoch: int
+    steps: int
+    epochs: float
+    tokens_a_step: float
+    """Real tokens in a global batch, on average."""
+    padding: float
+    measured: int
+    seconds_a_step: float
+    bytes: int
+    """The most memory that this process took in the steps that were measured."""
+
+
+def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
+    """Get a recipe ready and time a few steps of it on this process."""
+    silence()
+    torch.set_flush_denormal(True)
+    prepared = prepare(recipe, kit, folder)
+    training, sampler = prepared.training, prepared.feed.sampler
+    device = _device(training.accelerator)
+    processes = training.devices * training.nodes
+    seconds, tokens, places = _measure(prepared, device, processes)
+    return TrainingPlan(
+        parameters=sum(parameter.numel() for parameter in prepared.model.parameters()),
+        machine=_machine(device, processes, training.nodes),
+        objective=prepared.objective.part_name(),
+        rows=_count(prepared.feed.rows),
+        left_out=prepared.feed.left_out,
+        batches_per_epoch=sampler.batches_per_epoch,
+        steps=training.steps,
+        epochs=training.steps / sampler.batches_per_epoch,
+        tokens_a_step=tokens,
+        padding=1 - tokens / places,
+        measured=MEASURED,
+        seconds_a_step=seconds,
+        bytes=_memory(device),
+    )
+
+
+def _measure(prepared: Prepared, device: torch.device, processes: int) -> tuple[float, float, float]:
+    """Seconds, real tokens and places of a step; the first step is not counted, since it warms up."""
+    model = prepared.model.to(device).train()
+    optimizer = prepared.choices.optimizer().build(parameter_groups(model))
+    times, tokens, places = [], 0, 0
+    pieces = prepared.training.accumulate
+    for step in range(MEASURED + 1):
+        began = time.monotonic()
+        for piece in range(pieces):
+            share = share_of(prepared.feed.sampler, step, piece * processes, processes * pieces)
+            batch = prepared.feed.rows[share].to(device)
+            loss = prepared.objective.loss(model, batch)
+            extra = sum(collect_losses(model).values(), torch.zeros((), device=device))
+            (loss.total / max(1, loss.count) + extra).backward()
+            if step:
+                places += batch.positions * processes
+                tokens += (batch.positions - batch.padding) * processes
+        optimizer.step()
+        optimizer.zero_grad()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.monotonic() - began)
+    return sum(times[1:]) / MEASURED, tokens / MEASURED, places / MEASURED
+
+
+def _count(rows: Rows) -> int:
+    if isinstance(rows, ExampleRows):
+        return len(rows.encoded)
+    return len(rows.store.ids) if isinstance(rows, WindowRows) else 0
+
+
+def _device(accelerator: str) -> torch.device:
+    if accelerator in ("auto", "gpu") and torch.cuda.is_available():
+        return torch.device("cuda")
+    if accelerator == "mps":
+        return torch.device("mps")
+    return torch.device("cpu")
+
+
+def _machine(device: torch.device, processes: int, nodes: int) -> str:
+    name = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    many = f"{processes} processes on {nodes} nodes" if nodes > 1 else f"{processes} processes"
+    return f"{many}, each with {name}" if processes > 1 else name
+
+
+def _memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated())
+    scale = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale

@@ -1,0 +1,222 @@
+"""Trains a recipe: makes it ready, lets Lightning run the steps, and leaves a run that can be used or resumed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytorch_lightning as lightning
+import torch
+
+from kit.data.loading import load
+from kit.data.steps import StepBatches
+from kit.recipe.dump import to_yaml
+from kit.recipe.sections import Recipe
+from kit.recipe.training_section import TrainingSection
+from kit.runs.claim import claimed
+from kit.runs.directory import ROOT, RunDirectory
+from kit.runs.lock import Lock, compare
+from kit.runs.parts import Checkpoint
+from kit.runs.ranks import Ranks
+from kit.runs.retention import Retention
+from kit.runs.sources import plugin_sources
+from kit.runs.store import CheckpointStore
+from kit.training.after_step import AfterStep
+from kit.training.averaging import Average
+from kit.training.choosing import Choices
+from kit.training.evaluation import Evaluation
+from kit.training.finishing import finish
+from kit.training.group import Group, joined
+from kit.training.logbook import Logbook
+from kit.training.marking import LastMark, Marks
+from kit.training.membership import Member, as_started
+from kit.training.module import TrainingModule
+from kit.training.origin import read_origin, write_origin
+from kit.training.patience import Patience
+from kit.training.preparing import Prepared, prepare, start_parts
+from kit.training.progress import Reporter, Silent
+from kit.training.quiet import silence
+from kit.training.saving import Saver
+from kit.training.strategies import is_sharded, keep_signals, options
+
+if TYPE_CHECKING:
+    from kit.kit import Kit
+
+_PRECISIONS: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float16": "16-mixed"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a training came to."""
+
+    run: RunDirectory
+    step: int
+    steps: int
+    ending: Literal["finished", "stopped early", "interrupted"]
+    seconds: float
+    """How long this process trained, without getting ready."""
+    evaluation: Evaluation | None = None
+    """What the weights that were kept measure on the test split, or on validation where there is no test."""
+    signal: int = 0
+    """What interrupted it."""
+
+
+def train(
+    recipe: Recipe,
+    kit: Kit,
+    run: RunDirectory | None = None,
+    *,
+    folder: Path | None = None,
+    reporter: Reporter | None = None,
+    root: Path = ROOT,
+) -> Result:
+    """Train a recipe in a new run, or go on with one that has checkpoints.
+
+    run: a folder to train in; left out, a new one under `root`. folder: where the recipe's relative paths start.
+    """
+    silence()
+    torch.set_flush_denormal(True)  # numbers too small to matter would slow a CPU down many times
+    reporter = reporter or Silent()
+    if (member := Member.found()) is not None:
+        recipe = as_started(recipe, member)
+    begun = run
+    with joined(Choices(recipe, kit.registry).training, to_yaml(recipe, kit.registry), reporter.say) as group:
+        reporter = reporter if group.first else Silent()
+        run = RunDirectory(group.shared_folder(lambda: (begun or new_run(recipe, kit, folder, root)).path))
+        reporter.say(str(run.path))
+        folder = folder or read_origin(run)
+        with claimed(run) if group.first else nullcontext():
+            with group.first_then_rest():
+                prepared = prepare(recipe, kit, folder, saved_tokenizer=run.tokenizer)
+                lock = _lock(run, prepared, kit, reporter)
+            return _train(run, prepared, kit, lock.run, reporter, group)
+
+
+def new_run(recipe: Recipe, kit: Kit, folder: Path | None = None, root: Path = ROOT) -> RunDirectory:
+    """A folder to train a recipe in, with all that `kit resume` needs."""
+    run = RunDirectory.create(recipe.name, root)
+    write_origin(run, folder)
+    run.write(run.recipe, to_yaml(recipe, kit.registry))
+    return run
+
+
+def _lock(run: RunDirectory, prepared: Prepared, kit: Kit, reporter: Reporter) -> Lock:
+    """What the run is made with; where it was begun with something else, that is said."""
+    data = {prepared.data.part_name(): prepared.data.fingerprint(), "tokenizers": prepared.tokenizers.fingerprint()}
+    current = Lock.current(plugin_sources(kit.plugins), seed=prepared.training.seed, data=data)
+    if not run.lock.is_file():
+        prepared.tokenizers.save(run.tokenizer)
+        current.write(run.lock)
+        return current
+    lock = Lock.read(run.lock)
+    for difference in compare(lock, current):
+        reporter.say(f"not as when the run began: {difference}")
+    return lock
+
+
+def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, reporter: Reporter, group: Group) -> Result:
+    training = prepared.training
+    metric = prepared.metrics.get(training.metric)
+    lower = metric.lower_is_better if metric is not None else True
+    averaged = training.average
+    last = (averaged.last if averaged is not None else None) or 0
+    store = CheckpointStore(
+        run.checkpoints, identity, Retention(max(training.keep, last), lower_is_better=lower), Ranks.current()
+    )
+    with group.first_then_rest():
+        if group.first:
+            store.tidy()
+    model = prepared.model
+    choices = prepared.choices
+    module = TrainingModule(model, prepared.objective, choices.optimizer(), choices.schedule(), training)
+    average = Average(model, averaged.ema) if averaged is not None and averaged.ema is not None else None
+    saver = Saver(store, module, Patience(training.metric, lower, training.patience), average)
+    resumed = _newest(store, group)
+    if resumed is not None:
+        saver.restore_weights(resumed)
+    else:
+        start_parts(model)
+    began = time.monotonic()
+    after = _fit(run, prepared, kit, saver, reporter, resumed, group)
+    seconds = time.monotonic() - began
+    if after is not None and (module.stopping or after.interruption.asked()):
+        number = after.interruption.received or signal.SIGTERM  # another process may be the one that was asked
+        return Result(run, module.step, training.steps, "interrupted", seconds, signal=number)
+    ending: Literal["finished", "stopped early"] = "finished" if module.step >= training.steps else "stopped early"
+    group.leave()
+    if not group.first:
+        return Result(run, module.step, training.steps, ending, seconds)
+    if is_sharded(training, group.member):
+        prepared = prepared.with_new_model(kit)  # whole, for one process alone
+    return Result(run, module.step, training.steps, ending, seconds, finish(run, prepared, store, reporter))
+
+
+def _newest(store: CheckpointStore, group: Group) -> Checkpoint | None:
+    """What to go on from, the same on all processes; the first looks, and says what is wrong with it where it is."""
+    found = store.load_latest() if group.first and store.steps() else None
+    step = group.shared(lambda: "" if found is None else str(found.step))
+    return store.load(int(step)) if step and found is None else found
+
+
+def _fit(
+    run: RunDirectory,
+    prepared: Prepared,
+    kit: Kit,
+    saver: Saver,
+    reporter: Reporter,
+    resumed: Checkpoint | None,
+    group: Group,
+) -> AfterStep | None:
+    """Let Lightning run the steps that are left; None where there are none."""
+    training, start = prepared.training, saver.module.step
+    if start >= training.steps or saver.patience.is_over:
+        return None
+    validated = "validation" in prepared.data.splits()
+    evaluator = prepared.evaluator("validation", training.validation_examples) if validated else None
+    after = AfterStep(saver, reporter, evaluator, Logbook(run, start) if group.first else None, resumed)
+    plugged = [callback for found in kit.hooks.kit_callbacks(recipe=prepared.recipe) for callback in found]
+    callbacks = [after, *plugged]
+    if group.watch is not None:
+        group.watch.was_asked = after.interruption.asked
+        callbacks = [Marks(group, saver.module), *callbacks, LastMark(group, saver.module)]
+        saver.module.mark = group.mark
+    trainer = _trainer(training, callbacks, run.path, group.member)
+    shares = StepBatches(
+        prepared.feed.sampler,
+        start,
+        training.steps,
+        rank=trainer.global_rank,
+        world=trainer.world_size,
+        accumulate=training.accumulate,
+    )
+    loader = load(prepared.feed.rows, shares, workers=training.workers, pin=trainer.strategy.root_device.type == "cuda")
+    trainer.fit(saver.module, loader)
+    return after
+
+
+def _trainer(
+    training: TrainingSection, callbacks: list[lightning.Callback], folder: Path, member: Member | None
+) -> lightning.Trainer:
+    """Lightning with its own progress, logging, checkpoints and sampling turned off: the kit has its own."""
+    trainer = lightning.Trainer(
+        accelerator=training.accelerator,
+        **options(training, member),
+        precision=_PRECISIONS[training.precision],
+        max_epochs=1,
+        accumulate_grad_batches=training.accumulate,
+        callbacks=callbacks,
+        default_root_dir=folder,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        limit_val_batches=0,
+        use_distributed_sampler=False,
+    )
+    keep_signals(trainer)
+    return trainer

@@ -1,0 +1,98 @@
+"""Measuring a model on held-out examples: its loss, and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kit.contracts.data import Example
+from kit.contracts.metric import Answer, Metric, Results
+from kit.contracts.objective import Objective
+from kit.contracts.tokenizer import Tokenizer
+from kit.data.batch import Batch
+from kit.decoding.greedy import greedy
+from kit.model.families import Model
+from kit.training import randomness
+from kit.training.feeding import Feed
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured."""
+
+    figures: Mapping[str, float]
+    """The loss in nats a prediction, and each metric, by name."""
+    answers: Sequence[Answer] = ()
+    """What the model wrote, where a metric reads that."""
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    """How metrics that have several ways to be measured were measured."""
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """The figures as people read them, by their labels."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Measures a model on one feed; the same figures on every process, without any talk between them."""
+
+    objective: Objective
+    metrics: Mapping[str, Metric]
+    feed: Feed
+    examples: Sequence[Example]
+    """What the rows of the feed are, as text."""
+    tokenizer: Tokenizer
+    """What turns what was written into text."""
+    length: int
+    """The longest row the model is made for."""
+    longest: int
+    """The longest answer that is waited for."""
+
+    def measure(self, model: Model) -> Evaluation:
+        """Run the model over the feed; it is left as it was found, and so are the random generators."""
+        trained = model.training
+        model.eval()
+        try:
+            with randomness.untouched(), torch.inference_mode():
+                return self._measure(model)
+        finally:
+            model.train(trained)
+
+    def _measure(self, model: Model) -> Evaluation:
+        write = any(metric.reads_answers for metric in self.metrics.values())
+        device = next(model.parameters()).device
+        nats = 0.0
+        predicted = correct = 0
+        answers: list[Answer] = []
+        for batch in self.feed.batches():
+            batch = batch.to(device)
+            loss = self.objective.loss(model, batch)
+            nats += float(loss.nats)
+            predicted += loss.count
+            correct += 0 if loss.correct is None else int(loss.correct)
+            if write:
+                answers += self.answers(model, batch)
+        results = Results(nats, predicted, correct, answers)
+        figures = {"loss": nats / max(1, predicted)}
+        figures |= {name: metric.measure(results) for name, metric in self.metrics.items()}
+        signatures = {name: metric.signature() for name, metric in self.metrics.items() if metric.signature()}
+        return Evaluation(figures, answers, signatures, self._shown(figures))
+
+    def _shown(self, figures: Mapping[str, float]) -> dict[str, str]:
+        shown = {"loss": f"{figures['loss']:.4f}"}
+        for name, metric in self.metrics.items():
+            shown[metric.label] = f"{figures[name]:.2%}" if metric.is_share else f"{figures[name]:.2f}"
+        return shown
+
+    def answers(self, model: Model, batch: Batch) -> list[Answer]:
+        """What the model writes for each row of a batch."""
+        begun = self.objective.begin(model, batch)
+        if begun is None:
+            return []
+        session, first = begun
+        room = max(1, min(self.longest, self.length - first.ids.shape[1]))
+        found = []
+        for index, ids in zip(batch.indices, greedy(session, first, room), strict=True):
+            example = self.examples[index]
+            found.append(Answer(example.source, self.tokenizer.decode(ids), example.accepted))
+        return found

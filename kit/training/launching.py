@@ -1,0 +1,148 @@
+"""Starts one process for each device of this machine, and sees to it that they end together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from kit.errors import KitError
+from kit.training.membership import Member
+
+if TYPE_CHECKING:
+    from kit.recipe.training_section import TrainingSection
+
+PARENT = "KIT_PARENT"
+"""Names the process that started this one; when that is gone, this one ends too."""
+_ASKED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+_GRACE = 10.0
+"""Seconds that processes have to end by themselves after one of them ended with a failure."""
+_POLL = 0.05
+
+
+def must_launch(training: TrainingSection) -> bool:
+    """Whether this process has to start others that train; not if it is one of many already."""
+    return training.devices * training.nodes > 1 and Member.found() is None
+
+
+def launch(command: Sequence[str], training: TrainingSection, say: Callable[[str], None]) -> int:
+    """Run a command once for each device of this machine; gives what this process should end with."""
+    if training.nodes > 1:
+        return Processes(command, members_here(training), say).run()
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+    # Kept here and not by the first process: no port has to be guessed, and it outlives whichever process dies.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return Processes(command, members_here(training, store.port), say).run()
+
+
+def members_here(
+    training: TrainingSection, port: int | None = None, environment: Mapping[str, str] | None = None
+) -> list[Member]:
+    """The processes of this machine; port: where the store is that they meet at, if it is on this machine alone."""
+    known = os.environ if environment is None else environment
+    size, node = training.devices * training.nodes, 0
+    if training.nodes > 1:
+        missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if not known.get(name)]
+        if missing:
+            raise KitError(
+                f"training.nodes is {training.nodes}, and this machine is not told where the others are: "
+                f"{', '.join(missing)} not set\n"
+                "    set MASTER_ADDR and MASTER_PORT to where node 0 listens, and NODE_RANK to 0, 1, ...;\n"
+                "    or start it with kit launch RECIPE --slurm, or with torchrun"
+            )
+        node = int(known["NODE_RANK"]) if known["NODE_RANK"].isdigit() else -1
+        if not 0 <= node < training.nodes:
+            raise KitError(f"NODE_RANK is {known['NODE_RANK']!r}; wanted 0 to {training.nodes - 1}")
+    address = "127.0.0.1" if port is not None else known["MASTER_ADDR"]
+    where = port if port is not None else int(known["MASTER_PORT"])
+    return [
+        Member(node * training.devices + number, size, number, training.devices, address, where, port is not None)
+        for number in range(training.devices)
+    ]
+
+
+class Processes:
+    """The processes of this machine, while they run."""
+
+    def __init__(self, command: Sequence[str], members: Sequence[Member], say: Callable[[str], None]) -> None:
+        self.command = command
+        self.members = members
+        self.say = say
+        self._signal: int | None = None
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._codes: dict[int, int] = {}
+        self._deadline: float | None = None
+
+    def run(self) -> int:
+        """Start them, wait for all, and give what this process should end with: 0 if all went well."""
+        before = {number: signal.signal(number, self._take) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            for member in self.members:
+                if self._signal is None:
+                    self._running[member.rank] = subprocess.Popen(self.command, env=self._environment(member))
+            while self._running:
+                self._look()
+                time.sleep(_POLL)
+        finally:
+            self._end(signal.SIGKILL)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return self._status()
+
+    def _look(self) -> None:
+        for rank, process in list(self._running.items()):
+            code = process.poll()
+            if code is None:
+                continue
+            del self._running[rank]
+            self._codes[rank] = code
+            if code < 0 and self._running and self._signal is None:
+                name = signal.Signals(-code).name
+                self.say(f"process {rank} was ended by {name} (its id was {process.pid}); the others are stopped")
+                self._end(signal.SIGKILL)  # the steps since the last checkpoint are lost; what is on the disk is whole
+                return
+            elif code and self._deadline is None:
+                self._deadline = time.monotonic() + _GRACE
+        if self._deadline is not None and time.monotonic() > self._deadline and self._running:
+            stuck = ", ".join(map(str, sorted(self._running)))
+            self.say(f"process {stuck} did not end with the others, and is stopped")
+            self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        for process in self._running.values():
+            process.send_signal(number)
+        if number == signal.SIGKILL:
+            for rank, process in self._running.items():
+                process.wait()
+                self._codes.setdefault(rank, 0)  # it was ended from here: that is not what went wrong
+            self._running.clear()
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        """Pass a signal on; a terminal sends Ctrl-C to every process by itself."""
+        asked_before = self._signal is not None
+        self._signal = number
+        if number != signal.SIGINT or not sys.stdin.isatty():
+            for process in self._running.values():
+                process.send_signal(number)
+        if asked_before and number == signal.SIGINT:
+            self._deadline = time.monotonic()
+
+    def _environment(self, member: Member) -> dict[str, str]:
+        threads = str(max(1, (os.cpu_count() or 1) // member.local_size))
+        # torch warns that no parameter was left out of a step, which is what one hopes for.
+        quiet = {"OMP_NUM_THREADS": threads, "TORCH_CPP_LOG_LEVEL": "ERROR"}
+        return {**quiet, **os.environ, **member.environment(), PARENT: str(os.getpid())}
+
+    def _status(self) -> int:
+        """The first failure by rank; that all were asked to stop counts only where nothing else went wrong."""
+        bad = [code for _, code in sorted(self._codes.items()) if code]
+        if not bad:
+            return 0 if self._signal is None else 128 + self._signal
+        code = next((code for code in bad if code not in _ASKED), bad[0])
+        return 128 - code if code < 0 else code

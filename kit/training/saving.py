@@ -1,0 +1,66 @@
+"""What a checkpoint of a training holds, and going on from one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kit.runs.parts import Checkpoint, Snapshot
+from kit.runs.store import CheckpointStore
+from kit.training import randomness
+from kit.training.agreement import process
+from kit.training.averaging import Average
+from kit.training.module import TrainingModule
+from kit.training.patience import Patience
+from kit.training.placing import load_optimizer, load_weights
+
+
+@dataclass
+class Saver:
+    """Saves the state of a training, and restores it."""
+
+    store: CheckpointStore
+    module: TrainingModule
+    patience: Patience
+    average: Average | None = None
+    saved: int | None = None
+    """The step of the newest checkpoint."""
+
+    def save(self, score: float | None = None) -> None:
+        """Write a checkpoint of the step that was made last; all processes call it together."""
+        step = self.module.step
+        if self.saved == step:
+            return
+        training: dict[str, Any] = {
+            "step": step,
+            "optimizer": self._optimizer().state_dict(),
+            "patience": self.patience.state(),
+            "average": None if self.average is None else self.average.values,
+        }
+        state = Snapshot(self.module.model.state_dict(), training, randomness.take())
+        self.store.save(step, state, score)
+        self.saved = step
+
+    def restore_weights(self, checkpoint: Checkpoint) -> None:
+        """The model as it was; before the optimizer exists."""
+        load_weights(self.module.model, checkpoint.weights)
+        self.module.step = self.saved = checkpoint.step
+        self.patience.restore(checkpoint.training["patience"])
+        if self.average is not None and checkpoint.training["average"] is not None:
+            self.average.load(checkpoint.training["average"])
+
+    def restore_rest(self, checkpoint: Checkpoint, seed: int) -> None:
+        """The optimizer, and last of all the random generators of this process."""
+        load_optimizer(self._optimizer(), checkpoint.training["optimizer"])
+        own = checkpoint.own[process()] if process() < len(checkpoint.own) else None
+        if own is None:  # there are more processes than there were
+            randomness.begin(seed, checkpoint.step, process())
+        else:
+            randomness.put(own)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        optimizer = self.module.optimizers(use_pl_optimizer=False)
+        assert isinstance(optimizer, torch.optim.Optimizer)
+        return optimizer

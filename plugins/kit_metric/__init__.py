@@ -1,0 +1,25 @@
+"""Metrics: how well a model did, one a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kit import hookimpl
+
+if TYPE_CHECKING:
+    from kit import Component
+
+kit_api = 1
+
+
+@hookimpl
+def kit_components() -> list[type[Component]]:
+    """The parts, imported when they are asked for."""
+    from kit_metric.accuracy import AccuracyMetric
+    from kit_metric.bleu import BleuMetric
+    from kit_metric.exact import ExactMetric
+    from kit_metric.perplexity import PerplexityMetric
+    from kit_metric.sequence_error import SequenceErrorMetric
+    from kit_metric.token_error import TokenErrorMetric
+
+    return [AccuracyMetric, BleuMetric, ExactMetric, PerplexityMetric, SequenceErrorMetric, TokenErrorMetric]
