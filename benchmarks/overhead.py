@@ -54,7 +54,8 @@ class PlainLayer(nn.Module):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         if cross:
-            self.q, self.kv, self.cross_out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.q, self.kv = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
+            self.cross_out = nn.Linear(WIDTH, WIDTH)
             self.cross_norm = nn.LayerNorm(WIDTH)
         self.cross = cross
         self.norm, self.last_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
@@ -151,7 +152,8 @@ def main() -> None:
         for name in models if number % 2 else reversed(models):
             seconds[name].append(step(models[name], source, target, labels)[0])
     medians = {name: statistics.median(values) for name, values in seconds.items()}
-    table = Table("", "median s", "loss", title=f"forward and backward, {rounds} rounds, {torch.get_num_threads()} threads")
+    title = f"forward and backward, {rounds} rounds, {torch.get_num_threads()} threads"
+    table = Table("", "median s", "loss", title=title)
     for name in models:
         table.add_row(name, f"{medians[name]:.3f}", f"{losses[name]:.5f}")
     Console().print(table)

@@ -1,4 +1,4 @@
-"""Fills the marked console blocks of the README with what the commands print now, and draws its picture: `make readme`."""
+"""Fills the console blocks of the README with what the commands print now, and draws its picture: `make readme`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def _test_of_the_readme() -> ModuleType:
-    """The test that takes the README apart; its folder must not be on the path, where tests/kit_* would hide plugins."""
+    """The test that takes the README apart; its folder must not be on the path: tests/kit_* would hide plugins."""
     spec = spec_from_file_location("test_readme", ROOT / "tests" / "test_readme.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
@@ -33,8 +33,8 @@ def main() -> None:
             block = readme.Block(match["mark"], match["what"], match["text"])
             if block.mark != "output":
                 return match[0]
-            told = [f"$ {command}\n{readme.printed(command, block, folder).strip()}\n" for command, _ in block.commands()]
-            return match[0].replace(block.text, "\n".join(told))
+            told = [(command, readme.printed(command, block, folder).strip()) for command, _ in block.commands()]
+            return match[0].replace(block.text, "\n".join(f"$ {command}\n{text}\n" for command, text in told))
 
         _draw(folder / "translator.yaml")
         path = ROOT / "README.md"

@@ -1,4 +1,4 @@
-"""What every part of a model is: options that a recipe can hold, and a class built from them for one place in a model."""
+"""What every part of a model is: options that a recipe can hold, and a class built from them for one place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Options(BaseModel):
-    """The options of a part, as a recipe spells them: frozen, unknown keys refused, docstrings of fields become documentation.
+    """The options of a part, as a recipe spells them: frozen, unknown keys refused, docstrings as documentation.
 
     A subclass says its name with a literal: `use: Literal["window"] = "window"`.
     """
@@ -63,9 +63,11 @@ class Dims:
 class Builder(Protocol):
     """Builds and checks parts from their options; the assembly of a kit is one."""
 
-    def build(self, options: Options, dims: Dims, site: Site) -> Any: ...
+    def build(self, options: Options, dims: Dims, site: Site) -> Any:
+        """Build the part that these options describe."""
 
-    def component_of(self, options: Options) -> type[Component]: ...
+    def component_of(self, options: Options) -> type[Component]:
+        """The class that these options belong to."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Dropout that is cheap on a CPU: torch draws one random number an element there, in sequence; here one 64-bit word serves four.
+"""Dropout that is cheap on a CPU: torch draws a random number an element there; here one 64-bit word serves four.
 
 The chance is rounded to a 65,536th. Everywhere else torch's own kernel is used.
 """

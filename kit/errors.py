@@ -1,6 +1,7 @@
-"""Every mistake a person can make, as an exception that says what to do; the command line prints these without a traceback.
+"""Every mistake a person can make, as an exception that says what to do; `kit` prints it without a traceback.
 
-The exit codes follow pytest's: 2 for a mistake in what was given, 3 for a broken plugin, 4 for a part or plugin that is not there.
+The exit codes follow pytest's: 2 for a mistake in what was given, 3 for a broken plugin, 4 for a part or plugin that is
+not there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How the tokens of one side lie in memory: in padded rows, or packed real tokens only, and the way from one to the other.
+"""How the tokens of one side lie in memory: in padded rows or packed, and the way from one to the other.
 
-Parts that treat each token by itself (norms, feed-forward layers, projections) work on the last axis and never ask which
-form they see. A part that needs whole rows (attention, a convolution) calls `pad`, works, and calls `unpad`.
+Parts that treat each token by itself (norms, feed-forward layers, projections) work on the last axis and never ask
+which form they see. A part that needs whole rows (attention, a convolution) calls `pad`, works, and calls `unpad`.
 
 Shapes: B rows, L length, N real tokens, D anything.
 """

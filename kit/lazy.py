@@ -1,4 +1,4 @@
-"""A property that is computed when it is first asked for and then kept; without a lock, which compilers cannot see through."""
+"""A property that is computed once and kept; without a lock, which compilers cannot see through."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class lazy(Generic[T]):  # noqa: N801
+class lazy(Generic[T]):
     """Keeps the value in the object under its own name, so that it can also be set."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

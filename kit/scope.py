@@ -1,4 +1,4 @@
-"""What each query of a stack may see and where it sits, for one pass; lowered lazily, once, to what an attention can use.
+"""What each query of a stack may see and where it sits, for one pass; lowered lazily to what an attention can use.
 
 Built once a stack and forward pass and shared by its layers, so that a dense mask or a bias is made at most once.
 Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a key, F width of a value.

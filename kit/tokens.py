@@ -1,4 +1,4 @@
-"""A batch of token ids as a model is given it: ids, which of them are real, and facts about each that masks and positions may want."""
+"""A batch of token ids as a model is given it: ids, which of them are real, and facts about each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Tokens:
     valid: Tensor | None = None
     """[rows, length], true where a token is real; None where all are."""
     facts: Mapping[str, Tensor] = field(default_factory=dict)
-    """[rows, length] each: `document` numbers of packed texts, `prefix` flags, `segment` numbers, `position` where it is not the plain count."""
+    """[rows, length] each: `document` numbers of packed texts, `prefix` flags, `segment` numbers, `position` where that
+    is not the plain count."""
     right_padded: bool | None = None
     """Whether padding stands only after the real tokens; None where that is not known."""
 

@@ -1,4 +1,4 @@
-"""Looking into a model while it runs: who watches sees the weights of every attention, and may change what a head gives."""
+"""Looking into a model while it runs: a watcher sees the weights of attention, and may change what heads give."""
 
 from __future__ import annotations
 

@@ -50,11 +50,8 @@ def unpacked(place: Path) -> Path:
         path = place / block.what
         path.parent.mkdir(exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", place / "installed",
-         place / "plugin"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*install, "--target", place / "installed", place / "plugin"], check=True, capture_output=True)
     return place
 
 

@@ -27,7 +27,8 @@ def check(context: typer.Context, recipe: RecipeFile, overrides: Overrides = Non
             for problem in error.problems:
                 errors.print(str(problem), highlight=False, markup=False, soft_wrap=True)
             count = len(error.problems)
-            errors.print(f"[red]{count} mistake{'s' if count != 1 else ''}[/] in {recipe}", highlight=False, soft_wrap=True)
+            mistakes = "1 mistake" if count == 1 else f"{count} mistakes"
+            errors.print(f"[red]{mistakes}[/] in {recipe}", highlight=False, soft_wrap=True)
         raise typer.Exit(error.exit_code) from None
     except KitError as error:
         if json:

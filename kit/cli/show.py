@@ -28,10 +28,7 @@ def show(
     from kit.explaining.parts import find_anywhere, kind_or_error
 
     registry = context.obj.registry
-    if name is None:
-        found = find_anywhere(registry, part)
-    else:
-        found = [registry.find(kind_or_error(registry, part), name)]
+    found = find_anywhere(registry, part) if name is None else [registry.find(kind_or_error(registry, part), name)]
     described = [_describe(each) for each in found]
     if json:
         print_json(described)

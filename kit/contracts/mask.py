@@ -28,7 +28,7 @@ class Facts:
 
 
 class Mask(Component):
-    """Says which pairs of query and key may meet. Padding is no part of it: keys that are not real are hidden always."""
+    """Says which pairs of query and key may meet. Padding is no part of it: unreal keys are always hidden."""
 
     kind = "mask"
 
@@ -49,7 +49,7 @@ class Mask(Component):
 
     @abstractmethod
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
-        """q: [B or 1, Q, 1] and k: [B or 1, 1, K], each token's place in the order of its text; returns true where k may be seen."""
+        """q: [B or 1, Q, 1] and k: [B or 1, 1, K], each token's place in its text; returns true where k may be seen."""
 
     def check_step(self, new: Layout) -> None:
         """Asked before tokens are read after others; raises KitError where those before would have had to see them."""

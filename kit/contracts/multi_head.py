@@ -1,4 +1,4 @@
-"""Attention in heads: projections, grouping, rotation, the cache, watching and the output, so that a variant overrides one method.
+"""Attention in heads: projections, rotation, the cache, watching and output; a variant overrides one method.
 
 Attention Is All You Need (Vaswani et al. 2017), section 3.2; grouped keys and values: GQA (Ainslie et al. 2023).
 Shapes: B rows, Q queries, K keys, H heads, G groups of keys, E width of a query or key, F width of a value.
@@ -88,7 +88,8 @@ class MultiHeadAttention(Attention):
     def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
         """Heads must divide the width, and groups the heads."""
         if options.key_width is None and dims.width % options.heads:
-            near = sorted((n for n in range(1, dims.width + 1) if dims.width % n == 0), key=lambda n: abs(n - options.heads))
+            divisors = (number for number in range(1, dims.width + 1) if dims.width % number == 0)
+            near = sorted(divisors, key=lambda number: abs(number - options.heads))
             yield site.problem(
                 f"{options.heads} heads do not divide the width {dims.width}",
                 "heads",
@@ -208,5 +209,3 @@ class MultiHeadAttention(Attention):
     def _split(x_BLD: Tensor, heads: int) -> Tensor:
         x_BLHE: Tensor = x_BLD.unflatten(-1, (heads, x_BLD.shape[-1] // heads))
         return x_BLHE.transpose(1, 2)
-
-

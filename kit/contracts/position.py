@@ -1,4 +1,4 @@
-"""The contract of a position: up to four places where a model can learn where a token stands, all identities by default."""
+"""The contract of a position: four places where a model can learn where a token stands, identities by default."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a model costs: parameters, floating-point operations, state and training memory, measured without a single number.
+"""What a model costs: parameters, floating-point operations, state and training memory, measured without numbers.
 
-The model runs on the meta device, where tensors have shapes only, so that parts nobody has written yet are measured too.
+The model runs on the meta device, where tensors have shapes only; so parts nobody has written yet are measured too.
 """
 
 from __future__ import annotations

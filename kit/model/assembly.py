@@ -37,10 +37,12 @@ class Named(Protocol):
     """Sizes of the vocabularies, where they are known."""
 
     @property
-    def source(self) -> int: ...
+    def source(self) -> int:
+        """How many ids the encoder reads."""
 
     @property
-    def target(self) -> int: ...
+    def target(self) -> int:
+        """How many ids the decoder reads and writes."""
 
 
 class Assembly:
@@ -66,9 +68,7 @@ class Assembly:
             name = f"{component.kind} {component.part_name()}"
             raise RecipeError([site.problem(f"{name} could not be built: {type(error).__name__}: {error}")]) from error
 
-    def model(
-        self, section: ModelSection, vocabularies: Named | None = None, symbols: Symbols | None = None
-    ) -> Model:
+    def model(self, section: ModelSection, vocabularies: Named | None = None, symbols: Symbols | None = None) -> Model:
         """Build the whole model."""
         problems = list(self.check(section, vocabularies))
         if problems:
@@ -162,7 +162,7 @@ class Plan:
                 site = self.site.at(kind, stack=self.names[-1], role=kind)
                 yield from site.check(self._filled(kind), self.dims(self.names[-1]))
         if self.section.embedding_norm and self.section.norm is None:
-            yield self.site.problem("there is no norm to normalise embeddings with", "embedding_norm", hint="name a norm")
+            yield self.site.problem("there is no norm for embeddings", "embedding_norm", hint="write norm: ...")
         for side in self.names:
             options = getattr(self.section, side)
             if options is not None:
@@ -170,7 +170,8 @@ class Plan:
 
     def _depths(self) -> dict[str, int]:
         stacks = {name: getattr(self.section, name) for name in self.names}
-        components = {name: self.assembly.component_of(options) for name, options in stacks.items() if options is not None}
+        named = {name: options for name, options in stacks.items() if options is not None}
+        components = {name: self.assembly.component_of(options) for name, options in named.items()}
         return {name: kind.depth_of(stacks[name]) for name, kind in components.items() if issubclass(kind, Stack)}
 
     def _check_sides(self) -> Iterator[Problem]:

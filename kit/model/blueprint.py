@@ -1,4 +1,4 @@
-"""Models without numbers: built and run on the meta device, where tensors have shapes only, in no memory and little time."""
+"""Models without numbers: built and run on the meta device, where tensors have shapes only."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Model(nn.Module):
     ) -> Tensor:
         """Scores for every token [B, L, V], or for every text [B, V], as the head gives them.
 
-        packed: leave padding out of all work between attentions, and give scores of real tokens only, [N, V], row by row.
+        packed: leave padding out of all work between attentions; the scores of real tokens only, [N, V], row by row.
         """
 
     def score(self, x: Tensor, layout: Layout, embedding: Embedding) -> Tensor:

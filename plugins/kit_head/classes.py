@@ -1,4 +1,4 @@
-"""A score for every class of a text, read off one vector for the whole of it (Devlin et al. 2019 read the first token)."""
+"""A score for every class of a text, read off one vector for the whole of it (Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClassesHead(Head):
         self.score = nn.Linear(dims.width, options.classes)
 
     def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
-        """x: [..., width] as the layout carries it; returns [rows, classes]. A text without tokens is pooled to zeros."""
+        """x: [..., width] as the layout carries it; returns [rows, classes]; no tokens pool to zeros."""
         x_BLD = layout.pad(x)
         scores: Tensor = self.score(self.dropout(self._pool(x_BLD, layout.valid)))
         return scores

@@ -91,8 +91,9 @@ def test_overrides_change_the_recipe(recipe: str) -> None:
 
 def test_explain_prints_a_tree_and_the_costs(recipe: str) -> None:
     printed = kit("explain", recipe).stdout
-    for words in ("encoder", "attention  softmax", "query_key_value 32 → 96", "parameters", "FLOPs a token", "layer 0–1"):
+    for words in ("encoder", "attention  softmax", "query_key_value 32 → 96", "parameters", "FLOPs a token"):
         assert words in printed
+    assert "layer 0–1" in printed
     assert "shared" not in printed
     assert "table 100 × 32  shared" in kit("explain", recipe, "model.tie=all").stdout
 

@@ -1,0 +1,111 @@
+"""`kit train`, `kit resume` and `kit runs`, as a person meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kit.cli.main import app
+
+RECIPE = """
+name: small
+model:
+  family: encoder-decoder
+  width: 16
+  length: 24
+  position: sinusoidal
+  norm: layer
+  encoder: {depth: 1, attention: {use: softmax, heads: 2}, feedforward: {use: relu, factor: 2}, residual: pre}
+  decoder:
+    depth: 1
+    attention: {use: softmax, heads: 2}
+    cross_attention: {use: softmax, heads: 2}
+    residual: pre
+    masks: [causal]
+data: {use: parallel_text, train: pairs.tsv, validation: pairs.tsv, test: pairs.tsv}
+tokenizer: words
+training:
+  steps: 4
+  batch_tokens: 60
+  metrics: [{use: token_error, label: digit error}]
+  validate_every: 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "small.yaml").write_text(RECIPE)
+    (tmp_path / "recipes" / "pairs.tsv").write_text("".join(f"{n} {n}\t{n}\n" for n in range(12)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def kit(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_train_says_where_first_and_ends_with_what_to_do_next():
+    output = kit("train", "recipes/small.yaml", "training.seed=3")
+    lines = output.splitlines()
+    assert lines[0] == "runs/small/1"
+    assert "step 4/4" in output and "tokens/s" in output
+    assert "step 2: validation loss" in output and "digit error" in output
+    assert "weights      runs/small/1/weights.safetensors" in output
+    assert "kit resume small/1 training.steps=8" in lines[-1]
+    assert Path("runs/small/1/reports/loss.png").stat().st_size > 1000
+    assert "\x1b" not in output, "a log has no colours"
+
+
+def test_resume_finds_the_data_from_anywhere(tmp_path, monkeypatch):
+    kit("train", "recipes/small.yaml")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    output = kit("resume", str(tmp_path / "runs" / "small"), "training.steps=6")
+    assert "step 6/6" in output and "trained 6 steps" in output
+
+
+def test_runs_lists_them():
+    assert "no runs in runs" in kit("runs")
+    kit("train", "recipes/small.yaml", "training.steps=1")
+    assert "small/1" in kit("runs") and "finished" in kit("runs")
+    (found,) = json.loads(kit("runs", "--json"))
+    assert (found["run"], found["state"], found["step"]) == ("small/1", "finished", 1)
+
+
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing():
+    output = kit("train", "recipes/small.yaml", "--dry-run")
+    for word in ("would train", "parameters", "objective", "sequence", "12 in", "speed", "time", "memory"):
+        assert word in output
+    assert not Path("runs").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_signal_saves_and_says_how_to_go_on(number):
+    command = [sys.executable, "-m", "kit", "train", "recipes/small.yaml", "training.steps=100000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    metrics = Path("runs/small/1/metrics.csv")
+    deadline = time.monotonic() + 120
+    while not (metrics.is_file() and len(metrics.read_text().splitlines()) > 3):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    output, noise = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "go on with: kit resume small/1" in output
+    assert noise == ""
+    saved = int(Path("runs/small/1/checkpoints/latest").read_text().split()[0].removeprefix("step-"))
+    assert saved == len(metrics.read_text().splitlines()) - 1
