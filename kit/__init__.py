@@ -78,9 +78,14 @@ if TYPE_CHECKING:
     from kit.data.lines import Lines as Lines
     from kit.data.lines import ParsedLines as ParsedLines
     from kit.data.paths import find_file as find_file
+    from kit.decoding.arranging import arrange as arrange
+    from kit.decoding.building import Writer as Writer
     from kit.decoding.choices import Choices as Choices
     from kit.decoding.greedy import greedy as greedy
     from kit.decoding.writing import Writing as Writing
+    from kit.decoding.writing import facts_after as facts_after
+    from kit.decoding.writing import limits_of as limits_of
+    from kit.decoding.writing import prompt_of as prompt_of
     from kit.dropout import Dropout as Dropout
     from kit.dropout import drop as drop
     from kit.errors import KitError as KitError
@@ -96,6 +101,7 @@ if TYPE_CHECKING:
     from kit.model.families import EncoderModel as EncoderModel
     from kit.model.families import Model as Model
     from kit.model.session import Session as Session
+    from kit.precision import without_autocast as without_autocast
     from kit.recipe.sections import ModelSection as ModelSection
     from kit.recipe.sections import Recipe as Recipe
     from kit.recipe.sections import Section as Section
@@ -158,9 +164,11 @@ _HOMES = {
     "kit.data.fingerprints": "digest_of",
     "kit.data.lines": "Lines ParsedLines",
     "kit.data.paths": "find_file",
+    "kit.decoding.arranging": "arrange",
+    "kit.decoding.building": "Writer",
     "kit.decoding.choices": "Choices",
     "kit.decoding.greedy": "greedy",
-    "kit.decoding.writing": "Writing",
+    "kit.decoding.writing": "Writing facts_after limits_of prompt_of",
     "kit.dropout": "Dropout drop",
     "kit.errors": "KitError PartNotFound PluginError Problem RecipeError",
     "kit.hookspecs": "hookimpl",
@@ -168,6 +176,7 @@ _HOMES = {
     "kit.layout": "Layout",
     "kit.model.families": "DecoderModel EncoderDecoder EncoderModel Model",
     "kit.model.session": "Session",
+    "kit.precision": "without_autocast",
     "kit.recipe.sections": "ModelSection Recipe Section",
     "kit.recipe.training_section": "TokenizerPair TrainingSection",
     "kit.scope": "Scope repeat_groups",

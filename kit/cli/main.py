@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from kit.cli import check, diff, explain, listing, schema, show
+from kit.cli import check, diff, explain, launch, listing, matrix, runs, schema, show, train
 from kit.cli.console import errors
 from kit.errors import KitError
 from kit.kit import Kit
@@ -32,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Plugins may add commands of their own; kit list plugins shows what is installed.",
 )
-for module in (check, explain, diff, listing, show, schema):
+for module in (check, explain, diff, listing, show, schema, train, launch, runs, matrix):
     module.add_to(app)
 
 

@@ -40,5 +40,6 @@ class TopkAttention(MultiHeadAttention):
         # Where fewer may be seen than are kept, the threshold is -inf and nothing is dropped.
         threshold_BHQ1 = seen_BHQK.topk(self.options.keep, -1).values[..., -1:]
         # Keys of equal tokens tie but for rounding, which differs between a whole text and a step: they stay together.
-        slack_BHQ1 = 8 * torch.finfo(seen_BHQK.dtype).eps * (1 + threshold_BHQ1.abs())
+        rounding = torch.finfo(torch.promote_types(seen_BHQK.dtype, torch.float32)).eps
+        slack_BHQ1 = 8 * rounding * (1 + threshold_BHQ1.abs())
         return scope.weigh(scores_BHQK.masked_fill(seen_BHQK < threshold_BHQ1 - slack_BHQ1, float("-inf")))

@@ -111,7 +111,8 @@ class CharactersEmbedding(Embedding):
     def _every_word(self) -> Tensor:
         """The vectors of all words, kept while nothing is learnt: writing a text asks for them at every step."""
         weights = [*self.parameters(), self.letters_VC]
-        if torch.is_grad_enabled() or torch.compiler.is_compiling() or any(weight.is_inference() for weight in weights):
+        unkept = torch.is_grad_enabled() or torch.compiler.is_compiling() or self.letter.is_meta
+        if unkept or any(weight.is_inference() for weight in weights):
             return self.words(self.letters_VC)
         device = self.letter.device.type
         precision = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None

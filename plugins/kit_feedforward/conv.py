@@ -31,6 +31,7 @@ class ConvFeedforward(Feedforward):
 
     options_type = ConvOptions
     options: ConvOptions
+    mixes_tokens = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

@@ -8,7 +8,6 @@ Shapes: N real tokens, D width, E experts, C choices of a token.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Feedforward, FeedforwardSlot, Options, Problem, Scope, Site, State
+from kit import Dims, Feedforward, FeedforwardSlot, Options, Problem, Scope, Site, State, without_autocast
 from kit_feedforward.routing import Routing, route
 
 
@@ -105,8 +104,7 @@ class MixtureFeedforward(Feedforward):
 
     def _scores(self, x_ND: Tensor) -> Tensor:
         """[N, E] in float32 at least: a router in half precision flips choices."""
-        device = x_ND.device.type
-        with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+        with without_autocast(x_ND):
             dtype = torch.promote_types(x_ND.dtype, torch.float32)
             x_ND = x_ND.to(dtype)
             if self.training and self.options.jitter > 0:

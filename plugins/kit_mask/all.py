@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 from torch import Tensor
 
-from kit import Both, Dims, Facts, Mask, MaskSlot, Options, Problem, Site
+from kit import Both, Dims, Facts, Layout, Mask, MaskSlot, Options, Problem, Site
 
 
 class AllOptions(Options):
@@ -41,6 +41,10 @@ class AllMask(Mask):
     def writable(self) -> bool:
         """As the masks say together."""
         return self.inner.writable
+
+    def check_step(self, new: Layout) -> None:
+        """As what it is made of says."""
+        self.inner.check_step(new)
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """As the masks say together."""

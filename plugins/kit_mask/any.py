@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 from torch import Tensor
 
-from kit import Dims, Either, Facts, Mask, MaskSlot, Options, Problem, Site
+from kit import Dims, Either, Facts, Layout, Mask, MaskSlot, Options, Problem, Site
 
 
 class AnyOptions(Options):
@@ -40,6 +40,10 @@ class AnyMask(Mask):
     def writable(self) -> bool:
         """As the masks say together."""
         return self.inner.writable
+
+    def check_step(self, new: Layout) -> None:
+        """As what it is made of says."""
+        self.inner.check_step(new)
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """As the masks say together."""

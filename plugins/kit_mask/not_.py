@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from kit import Dims, Facts, Inverse, Mask, MaskSlot, Options, Problem, Site
+from kit import Dims, Facts, Inverse, Layout, Mask, MaskSlot, Options, Problem, Site
 
 
 class NotOptions(Options):
@@ -33,6 +33,10 @@ class NotMask(Mask):
     def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
         """What the mask says."""
         yield from site.at("mask").check(options.mask, dims)
+
+    def check_step(self, new: Layout) -> None:
+        """As what it is made of says."""
+        self.inner.check_step(new)
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """Where the other mask says no."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from kit import Facts, KitError, Mask, Options
+from kit import Facts, KitError, Layout, Mask, Options
 
 
 class PrefixOptions(Options):
@@ -32,10 +32,13 @@ class PrefixMask(Mask):
 
     def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
         """k <= q, or both in the prefix."""
-        reading, read = facts.query["prefix"].bool(), facts.key["prefix"].bool()
-        if read.shape[-1] > reading.shape[-2] and reading.device.type == "cpu" and bool(reading.any()):
+        return (k <= q) | (facts.query["prefix"].bool() & facts.key["prefix"].bool())
+
+    def check_step(self, new: Layout) -> None:
+        """The prefix is read in the first step: who was read before could not see what comes later."""
+        prefix_BL = new.facts.get("prefix")
+        if prefix_BL is not None and prefix_BL.device.type == "cpu" and bool(prefix_BL.any()):
             raise KitError(
                 "a token of the prefix was read after others had been read already, which could not see it any more; "
                 "give the whole prefix in the first step, and prefix=False for every token after it"
             )
-        return (k <= q) | (reading & read)

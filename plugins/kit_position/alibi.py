@@ -35,6 +35,7 @@ class AlibiPosition(Position):
 
     options_type = AlibiOptions
     options: AlibiOptions
+    relative = True
     like: Tensor
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:

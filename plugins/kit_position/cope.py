@@ -28,6 +28,7 @@ class CopePosition(Position):
 
     options_type = CopeOptions
     options: CopeOptions
+    relative = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

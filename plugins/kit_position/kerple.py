@@ -26,6 +26,7 @@ class KerplePosition(Position):
 
     options_type = KerpleOptions
     options: KerpleOptions
+    relative = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

@@ -17,3 +17,4 @@ class NoPosition(Position):
     """Leaves everything as it is."""
 
     options_type = NoneOptions
+    relative = True

@@ -38,6 +38,14 @@ class RotaryPosition(Position):
 
     options_type = RotaryOptions
     options: RotaryOptions
+    relative = True
+    examples = (
+        {"share": 0.5},
+        {"scaling": {"use": "linear", "factor": 4.0}},
+        {"scaling": {"use": "ntk", "factor": 4.0}},
+        {"scaling": {"use": "yarn", "factor": 4.0, "original_length": 64}},
+        {"scaling": {"use": "llama3", "factor": 4.0, "original_length": 64}},
+    )
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

@@ -28,6 +28,7 @@ class ShawPosition(Position):
 
     options_type = ShawOptions
     options: ShawOptions
+    relative = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

@@ -48,6 +48,7 @@ class T5Position(Position):
 
     options_type = T5Options
     options: T5Options
+    relative = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

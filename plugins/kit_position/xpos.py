@@ -36,6 +36,7 @@ class XposPosition(Position):
 
     options_type = XposOptions
     options: XposOptions
+    relative = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

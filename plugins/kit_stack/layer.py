@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from kit import Attention, Dims, Feedforward, NoState, Residual, Scope, States
+from kit import Attention, Dims, Feedforward, KeyValueState, MemoryState, NoState, Residual, Scope, States
 from kit_stack.plan import LayerPlan
 
 
@@ -34,6 +34,12 @@ class TransformerLayer(nn.Module):
             sublayers.append(lambda y: transform(y, scope, feed))
         joined: Tensor = self.residual(x, sublayers)
         return joined
+
+    def branches(self) -> bool:
+        """Whether rows of one text can share a row of the state."""
+        own, cross, feed = self.start().parts
+        shared = self.attention.abilities.branches and isinstance(own, KeyValueState)
+        return shared and isinstance(cross, (MemoryState, NoState)) and isinstance(feed, NoState)
 
     def start(self) -> States:
         """Empty states of the sublayers."""

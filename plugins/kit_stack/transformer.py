@@ -81,6 +81,9 @@ class TransformerStack(Stack):
         layers, turns = len(self.layers), len(self.layers) * self.options.rounds
         keys = layout
         if isinstance(state, TransformerState):
+            for mask in self.masks.values() if state.read is not None else ():
+                if mask is not None:
+                    mask.check_step(layout)
             keys = state.read = layout if state.read is None else state.read.join(layout)
         scopes: dict[tuple[str, str], Scope] = {}
         across = None if memory is None else Scope(layout, memory.layout, watcher=watcher)
@@ -104,6 +107,11 @@ class TransformerStack(Stack):
         """Empty states for all layers."""
         turns = range(len(self.layers) * self.options.rounds)
         return TransformerState([self._layer(turn % len(self.layers)).start() for turn in turns])
+
+    def branches(self) -> bool:
+        """Where every layer remembers keys, values and memory only, and looks at keys as the scope shows them."""
+        mixes = any(self._position(key).places() & {"interact"} for key in self.positions)
+        return not mixes and all(self._layer(number).branches() for number in range(len(self.layers)))
 
     def begin_round(self, number: int, x: Tensor, layout: Layout, watcher: Watcher | None) -> Tensor:
         """What happens to the stream before it goes through all layers, for stacks that do so several times."""

@@ -60,7 +60,7 @@ def test_chunks_that_end_inside_a_character_or_a_quote_make_no_difference(tmp_pa
         (b"fine\n\xe2\x98", r"a\.txt:2: not UTF-8: the file ends inside a character"),
         (b"", r"a\.txt: the file is empty"),
         (b"\x1f\x8bnot gzip", r"a\.txt: damaged gzip"),
-        (gzip.compress(b"a\n" * 5000)[:-12], r"a\.txt: damaged gzip"),
+        (gzip.compress(b"a\n" * 5000, mtime=0)[:-12], r"a\.txt: damaged gzip"),
     ],
 )
 @pytest.mark.parametrize("chunk", [2, 1 << 22])

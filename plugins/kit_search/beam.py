@@ -1,0 +1,92 @@
+"""The best few hypotheses side by side: beam search, batched; in groups that avoid each other's tokens, if wanted.
+
+Diverse groups: Diverse Beam Search (Vijayakumar et al. 2016) with its Hamming term.
+Shapes: A texts still being written, N rows a text, W hypotheses a group, C candidates, V choices.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from pydantic import NonNegativeFloat, PositiveInt, model_validator
+from torch import Tensor
+
+from kit import Choices, Decoder, Hypothesis, Request, Search, Writing
+from kit_search.candidates import Candidates, best_candidates, spread_candidates
+from kit_search.finished import Finished, Stop
+from kit_search.penalties import RankedOptions
+
+
+class BeamOptions(RankedOptions):
+    """Beam search."""
+
+    use: Literal["beam"] = "beam"
+    size: PositiveInt = 4
+    """How many hypotheses are kept at every step, in all groups together."""
+    stop: Stop = "full"
+    """When a text is done: at its first finished hypothesis (first); when as many have finished as the beam is wide
+    (full); when besides no live one would beat the worst of them if it ended now (likely), or at all (certain)."""
+    groups: PositiveInt = 1
+    """Into how many groups the beam is divided; each avoids tokens that groups before it chose at the same step."""
+    diversity: NonNegativeFloat = 0.5
+    """What a token's log-probability is lowered by for each time an earlier group chose it at this step; it changes
+    what is chosen, not the scores that are reported."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.size % self.groups:
+            raise ValueError(f"{self.groups} groups do not divide a beam of {self.size}")
+        if self.nbest > self.size:
+            raise ValueError(f"a beam of {self.size} cannot give {self.nbest} hypotheses; take size: {self.nbest}")
+        return self
+
+
+class BeamSearch(Search):
+    """Keeps the likeliest hypotheses of every length; what has ended is set aside and ranked by its length penalty."""
+
+    options_type = BeamOptions
+    options: BeamOptions
+
+    def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
+        """Up to `nbest` hypotheses for each text."""
+        writing = Writing(decoder, request)
+        width, end = self.options.size // self.options.groups, request.signs.end
+        done = [
+            [Finished(self.options, width, self.options.stop) for _ in range(self.options.groups)]
+            for _ in range(writing.rows)
+        ]
+        active, limits = list(range(writing.rows)), writing.limits_R.tolist()
+        live_AN = torch.zeros(writing.rows, 1, dtype=torch.float64, device=writing.device)
+        choices = writing.begin()
+        while True:
+            rows = live_AN.shape[1]
+            most = [limits[text] for text in active]
+            following = []
+            for number, found in enumerate(self._candidates(choices, live_AN, width)):
+                beams = [done[text][number] for text in active]
+                found.note_finished(beams, writing, [limit == writing.length + 1 for limit in most], rows)
+                found.note_stuck(beams, writing, live_AN)
+                following.append(found.go_on(width, end))
+                for beam, live, limit in zip(beams, following[-1].total_AC.amax(1).tolist(), most, strict=True):
+                    beam.close_if_enough(live, writing.length + 1, limit)
+            kept = [place for place, text in enumerate(active) if not all(beam.closed for beam in done[text])]
+            if not kept:
+                return [self._ranked(beams) for beams in done]
+            index = torch.tensor(kept, device=writing.device)
+            active = [active[place] for place in kept]
+            live_AN = torch.cat([each.total_AC for each in following], 1)[index]
+            row_AN = torch.cat([each.row_AC for each in following], 1)[index] + index[:, None] * rows
+            token_AN = torch.cat([each.token_AC for each in following], 1)[index]
+            writing.keep(row_AN.flatten())
+            choices = writing.write(token_AN.flatten())
+
+    def _candidates(self, choices: Choices, live_AN: Tensor, width: int) -> list[Candidates]:
+        """The best continuations for each group, twice as many as it is wide: half of them may end."""
+        if self.options.groups == 1:
+            return [best_candidates(choices, live_AN, 2 * width)]
+        return spread_candidates(choices, live_AN, self.options.groups, 2 * width, self.options.diversity)
+
+    def _ranked(self, beams: list[Finished]) -> list[Hypothesis]:
+        found = [hypothesis for beam in beams for hypothesis in beam.best]
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)[: self.options.nbest]

@@ -1,0 +1,124 @@
+"""Norms that break one law each; laws of every kind of part are broken here too."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from kit import Dims, Norm, Options, Site
+
+
+class BrokenOptions(Options):
+    use: Literal["broken"] = "broken"
+    groups: PositiveInt = 2
+
+
+class Broken(Norm):
+    options_type = BrokenOptions
+    breaks: tuple[str, ...] = ()
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.gain = nn.Parameter(torch.ones(dims.width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.rms_norm(x, x.shape[-1:], self.gain, 1e-6)
+
+
+class WrongShape(Broken):
+    breaks = ("norm.shape",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).mean(-1, keepdim=True)
+
+
+class MixesVectors(Broken):
+    breaks = ("norm.vector_by_vector",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x - x.reshape(-1, x.shape[-1]).mean(0))
+
+
+class DividesByNothing(Broken):
+    breaks = ("norm.extremes",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gain * x / x.square().mean(-1, keepdim=True).sqrt()
+
+
+class TrainsNothing(Broken):
+    breaks = ("part.gradients",)
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.unused = nn.Parameter(torch.ones(3))
+
+
+class CutsAGradient(Broken):
+    breaks = ("part.gradcheck",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gain * x * (x.square().mean(-1, keepdim=True).detach() + 1e-6).rsqrt()
+
+
+class CutsAParameter(Broken):
+    breaks = ("part.gradcheck",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * self.gain.detach().sum()
+
+
+class LosesItsDigits(Broken):
+    breaks = ("part.autocast",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_autocast_enabled("cpu"):
+            x = (x.bfloat16() + 100.0) - 100.0
+        return super().forward(x).to(x.dtype)
+
+
+class OtherwiseWithoutGradients(Broken):
+    breaks = ("part.modes",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = super().forward(x)
+        return out if torch.is_grad_enabled() else 1.01 * out
+
+
+class KeepsASecret(Broken):
+    """What it gives depends on numbers that are not saved."""
+
+    breaks = ("part.saving",)
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.secret = float(torch.rand((), device="cpu"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + self.secret
+
+
+class PlaysDice(Broken):
+    breaks = ("part.seeds",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + 1e-3 * torch.rand_like(x)
+
+
+class LooksAtNumbers(Broken):
+    breaks = ("part.meta_device",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if float(x.detach().sum()) < 1e9 else x
+
+
+class TakesAnyOption(Broken):
+    """Accepts groups that do not divide the width, and falls over them."""
+
+    breaks = ("part.bad_options",)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.unflatten(-1, (self.options.groups, -1)).flatten(-2))  # type: ignore[attr-defined]

@@ -1,0 +1,194 @@
+"""Feed-forward layers, embeddings, heads and stacks that break one law each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from kit import Dims, Embedding, Head, HiddenFeedforward, HiddenOptions, Layout, NoState, Options, Scope, Site, State
+from kit_embedding.token import TokenEmbedding, TokenOptions
+from kit_stack.options import TransformerOptions
+from kit_stack.transformer import TransformerStack, TransformerState
+
+
+class BrokenFeedforwardOptions(HiddenOptions):
+    use: Literal["broken"] = "broken"
+
+
+class BrokenFeedforward(HiddenFeedforward):
+    options_type = BrokenFeedforwardOptions
+    breaks: tuple[str, ...] = ()
+    mixes_tokens = True
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        return torch.tanh(hidden)
+
+
+class WrongShape(BrokenFeedforward):
+    breaks = ("feedforward.shape",)
+
+    def transform(self, x: Tensor) -> Tensor:
+        return super().transform(x)[..., :-1]
+
+
+class MixesUnasked(BrokenFeedforward):
+    breaks = ("feedforward.token_by_token",)
+    mixes_tokens = False
+
+    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
+        return self.transform(x + 0.1 * x.mean(-2, keepdim=True))
+
+
+class SeesTheNext(BrokenFeedforward):
+    breaks = ("feedforward.causality",)
+
+    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
+        return self.transform(x + 0.1 * x.roll(-1, -2))
+
+
+class CountsPadding(BrokenFeedforward):
+    breaks = ("feedforward.padding",)
+
+    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
+        rows = scope.queries.pad(x)
+        return self.transform(scope.queries.unpad(rows + 0.1 * rows.roll(1, -2)))
+
+
+class ForgetsThePrevious(BrokenFeedforward):
+    breaks = ("feedforward.steps",)
+
+    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
+        rows = scope.queries.pad(x)
+        return self.transform(scope.queries.unpad(torch.cat([rows[:, :1], 0.5 * (rows[:, 1:] + rows[:, :-1])], 1)))
+
+
+class BrokenTokenOptions(TokenOptions):
+    use: Literal["broken"] = "broken"  # type: ignore[assignment]
+
+
+class BrokenEmbedding(TokenEmbedding):
+    options_type = BrokenTokenOptions
+    breaks: tuple[str, ...] = ()
+    default = False
+
+
+class NoWayBack(BrokenEmbedding):
+    breaks = ("embedding.shape",)
+
+    def project(self, x: Tensor) -> Tensor:
+        return x
+
+
+class LooksAround(BrokenEmbedding):
+    breaks = ("embedding.id_by_id",)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids) + ids.double().mean()
+
+
+class TwoTables(BrokenEmbedding):
+    breaks = ("embedding.tied_way_back",)
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        assert dims.vocabulary is not None
+        self.back = nn.Linear(dims.width, dims.vocabulary, bias=False)
+
+    def project(self, x: Tensor) -> Tensor:
+        out: Tensor = self.back(x)
+        return out
+
+
+class BrokenHeadOptions(Options):
+    use: Literal["broken"] = "broken"
+
+
+class BrokenHead(Head):
+    options_type = BrokenHeadOptions
+    breaks: tuple[str, ...] = ()
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.score = nn.Linear(dims.width, 3)
+
+    def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
+        out: Tensor = self.score(x)
+        return out
+
+
+class ScoresTokensForTexts(BrokenHead):
+    breaks = ("head.shape",)
+    per_token = False
+
+
+class PoolsPadding(BrokenHead):
+    breaks = ("head.padding",)
+    per_token = False
+
+    def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
+        out: Tensor = self.score(layout.pad(x).mean(1))
+        return out
+
+
+class BrokenStackOptions(TransformerOptions):
+    use: Literal["broken"] = "broken"  # type: ignore[assignment]
+
+
+class BrokenStack(TransformerStack):
+    options_type = BrokenStackOptions
+    breaks: tuple[str, ...] = ()
+    default = False
+
+
+class WrongStackShape(BrokenStack):
+    breaks = ("stack.shape",)
+
+    def forward(self, *given: Any) -> Tensor:
+        return super().forward(*given)[..., :-1]
+
+
+class MixesTexts(BrokenStack):
+    breaks = ("stack.padding",)
+
+    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+        rows = layout.pad(super().forward(x, layout, *given))
+        return layout.unpad(rows + 0.1 * rows.mean(0, keepdim=True))
+
+
+class SeesTheLast(BrokenStack):
+    breaks = ("stack.causality",)
+
+    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+        rows = layout.pad(super().forward(x, layout, *given))
+        return layout.unpad(rows + 1e-9 * rows[:, -1:])
+
+
+class StartsAgain(BrokenStack):
+    breaks = ("stack.steps",)
+
+    def start(self) -> State:
+        return NoState()
+
+
+class _Stubborn(TransformerState):
+    def select(self, rows: Tensor) -> None:
+        super().select(torch.arange(rows.shape[0]).clamp(max=2))
+
+
+class KeepsItsRows(BrokenStack):
+    breaks = ("stack.select",)
+
+    def start(self) -> State:
+        state = super().start()
+        assert isinstance(state, TransformerState)
+        return _Stubborn(state.parts)
+
+
+class Shy(BrokenStack):
+    breaks = ("stack.watched",)
+
+    def forward(self, x: Tensor, layout: Layout, memory: Any = None, state: Any = None, watcher: Any = None) -> Tensor:
+        out = super().forward(x, layout, memory, state, watcher)
+        return out if watcher is None else 1.01 * out
