@@ -90,6 +90,12 @@ class Layout:
         result.index = self.valid.reshape(-1).nonzero().squeeze(1)
         return result
 
+    def padded(self) -> Layout:
+        """The same tokens in padded rows; itself where they lie so."""
+        if self.index is None:
+            return self
+        return Layout((self.rows, self.length), self.device, self.valid, self.right_padded, self.offset, self.facts)
+
     @property
     def is_packed(self) -> bool:
         """Whether tensors of this side are [N, D] instead of [B, L, D]."""

@@ -43,6 +43,7 @@ class Scope:
         self.rotates = "rotate" in places
         self.biased = bool(places & {"bias", "interact"})
         self.interacts = "interact" in places
+        self._additive: dict[torch.dtype, Tensor] = {}
 
     @lazy
     def is_causal(self) -> bool:
@@ -135,7 +136,7 @@ class Scope:
             return F.scaled_dot_product_attention(
                 q_BHQE, k_BGKE, v_BGKF, is_causal=True, scale=scale, dropout_p=dropout, enable_gqa=grouped
             )
-        mask = self._kernel_mask if bias is None else self._masked(bias)
+        mask = self._additive_mask(q_BHQE.dtype) if bias is None else self._masked(bias)
         out = F.scaled_dot_product_attention(
             q_BHQE, k_BGKE, v_BGKF, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=grouped
         )
@@ -161,11 +162,21 @@ class Scope:
     @lazy
     def _blind(self) -> Tensor | None:
         """Queries that see nothing, where the kernel cannot be trusted with them (the CPU kernel gives them zero)."""
-        return None if self.seeing is None or self.seeing.device.type == "cpu" else ~self.seeing
+        return None if self.queries.device.type == "cpu" or self.seeing is None else ~self.seeing
 
     @lazy
     def _kernel_mask(self) -> Tensor | None:
         return self.allowed if self._blind is None or self.allowed is None else self.allowed | self._blind
+
+    def _additive_mask(self, dtype: torch.dtype) -> Tensor | None:
+        """As the CPU kernel would turn it into for every layer."""
+        mask = self._kernel_mask
+        if mask is None or mask.device.type != "cpu":
+            return mask
+        if dtype not in self._additive:
+            zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+            self._additive[dtype] = zeros.masked_fill_(~mask, float("-inf"))
+        return self._additive[dtype]
 
     def _masked(self, bias: Tensor) -> Tensor:
         mask = self._kernel_mask

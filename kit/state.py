@@ -1,4 +1,4 @@
-"""What a part remembers between decoding steps: its own business, but always open to choosing rows, so that any search can reorder it.
+"""What a part remembers between decoding steps: its own business, but any search can choose among its rows.
 
 Shapes: B rows, G groups of keys, K keys so far, E width of a key or value.
 """
@@ -76,7 +76,7 @@ class TensorState(State):
 
 
 class KeyValueState(State):
-    """Keys and values of every token so far, in buffers that grow by doubling so that a step copies only what is new."""
+    """Keys and values of every token so far, in buffers that grow by doubling: a step copies only what is new."""
 
     def __init__(self) -> None:
         self.length = 0

@@ -202,7 +202,8 @@ class MultiHeadAttention(Attention):
         k_BGKE, v_BGKF = (self._split(scope.keys.pad(each), self.groups) for each in (k, v))
         k_BGKE = self.shape_keys(k_BGKE)
         if isinstance(state, MemoryState):
-            state.projected = (k_BGKE, v_BGKF)
+            # Read at every step, so it pays to lay each head's keys side by side.
+            state.projected = k_BGKE, v_BGKF = k_BGKE.contiguous(), v_BGKF.contiguous()
         return q_BHQE, k_BGKE, v_BGKF
 
     @staticmethod

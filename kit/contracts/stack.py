@@ -22,6 +22,10 @@ class Memory:
     """Vectors, as `layout` carries them."""
     layout: Layout
 
+    def padded(self) -> Memory:
+        """The same in padded rows, of which some can be chosen."""
+        return Memory(self.layout.pad(self.x), self.layout.padded())
+
     def select(self, rows: Tensor) -> Memory:
         """Some of its rows; only for a memory that is not packed."""
         return Memory(self.x.index_select(0, rows), self.layout.select(rows))

@@ -1,4 +1,4 @@
-"""Rows of one text that share its state: nothing is copied when a beam is reordered, only what each row may see changes.
+"""Rows of one text that share its state: reordering a beam copies nothing, only what each row may see changes.
 
 The rows of a text lie side by side as tokens of one row of the state. What every row read stays where it is, and a row
 sees the tokens that it descends from.
@@ -6,6 +6,8 @@ Shapes: A texts, W rows a text, R = A · W rows, L tokens read at once, S tokens
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -24,18 +26,18 @@ class Branches:
         """How many rows a text has."""
 
     @classmethod
-    def start(cls, rows: int, read: Layout | None) -> Branches:
+    def start(cls, rows: int, read: Layout | None, device: torch.device) -> Branches:
         """One row a text, which has read everything so far."""
-        if read is None:
-            return cls(torch.ones(rows, 0, dtype=torch.bool), torch.zeros(rows, dtype=torch.long), 1)
-        count = read.count if isinstance(read.count, Tensor) else torch.tensor(read.count, device=read.device)
-        reach_RS = torch.ones(rows, read.length, dtype=torch.bool, device=read.device)
-        return cls(reach_RS, count.reshape(-1).expand(rows), 1)
+        length, count = (0, 0) if read is None else (read.length, read.count)
+        count_1 = count if isinstance(count, Tensor) else torch.tensor(count, device=device)
+        reach_RS = torch.ones(rows, length, dtype=torch.bool, device=device)
+        return cls(reach_RS, count_1.reshape(-1).expand(rows), 1)
 
     def select(self, rows: Tensor) -> Tensor | None:
-        """Go on with these rows; returns the rows of the state that are wanted now, or None where they are as before."""
+        """Go on with these rows; returns the rows of the state that are wanted, or None where they stay."""
         texts, width = grouped(rows // self.width)
-        same = texts.shape[0] * self.width == self.count_R.shape[0] and bool((texts == torch.arange(len(texts))).all())
+        every = torch.arange(self.count_R.shape[0] // self.width, device=rows.device)
+        same = texts.shape == every.shape and bool((texts == every).all())
         self.reach_RS, self.count_R = self.reach_RS.index_select(0, rows), self.count_R.index_select(0, rows)
         self.width = width
         return None if same else texts
@@ -44,20 +46,23 @@ class Branches:
         """Tokens [R, L] as those of A rows of the state, and where they stand."""
         rows, length = tokens.ids.shape
         texts, new = rows // self.width, self.width * length
-        ids, valid = tokens.ids.view(texts, new), None if tokens.valid is None else tokens.valid.view(texts, new)
-        facts = {name: fact.view(texts, new) for name, fact in tokens.facts.items()}
+        ids = tokens.ids.reshape(texts, new)
+        valid = None if tokens.valid is None else tokens.valid.reshape(texts, new)
+        facts = {name: fact.reshape(texts, new) for name, fact in tokens.facts.items()}
         layout = Layout((texts, new), ids.device, valid, False, self.count_R.view(texts, self.width)[:, :1], facts)
-        if tokens.valid is None:
-            inside_RL = torch.arange(length, device=ids.device).expand(rows, length)
-            added = length
-        else:
-            inside_RL, added = (tokens.valid.cumsum(1) - 1).clamp(min=0), tokens.valid.sum(1)
-        layout.order = (self.count_R[:, None] + inside_RL).reshape(texts, new)
-        own_NN = own_tokens(self.width, length, ids.device)
-        before_ANS = self.reach_RS.view(texts, self.width, 1, -1).expand(-1, -1, length, -1).reshape(texts, new, -1)
-        layout.reach = torch.cat([before_ANS, own_NN.expand(texts, -1, -1)], 2)
-        newest_RN = own_NN.view(self.width, length, new)[:, -1].repeat(texts, 1)
-        self.reach_RS, self.count_R = torch.cat([self.reach_RS, newest_RN], 1), self.count_R + added
+        order_RL, added_R = self.count_R[:, None], torch.tensor(length, device=ids.device)
+        if tokens.valid is not None:
+            order_RL, added_R = order_RL + (tokens.valid.cumsum(1) - 1).clamp(min=0), tokens.valid.sum(1)
+        elif length > 1:
+            order_RL = order_RL + torch.arange(length, device=ids.device)
+        layout.order = order_RL.reshape(texts, new)
+        before_ANS = self.reach_RS.view(texts, self.width, -1)
+        if length > 1:
+            before_ANS = before_ANS.repeat_interleave(length, 1)
+        own_ANN = own_tokens(self.width, length, ids.device).expand(texts, new, new)
+        layout.reach = torch.cat([before_ANS, own_ANN], 2)
+        self.reach_RS = layout.reach.view(texts, self.width, length, -1)[:, :, -1].reshape(rows, -1)
+        self.count_R = self.count_R + added_R
         return Tokens(ids, valid, facts, right_padded=False), layout
 
 
@@ -68,6 +73,7 @@ def grouped(texts_R: Tensor) -> tuple[Tensor, int]:
     return (texts, width) if bool((counts == width).all()) else (texts_R, 1)
 
 
+@lru_cache(maxsize=64)
 def own_tokens(width: int, length: int, device: torch.device) -> Tensor:
     """[W · L, W · L]: true where a new token is of the same row and not later."""
     row_N = torch.arange(width, device=device).repeat_interleave(length)

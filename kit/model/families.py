@@ -77,7 +77,8 @@ class EncoderDecoder(Model):
 
     def start(self, source: Tokens | Tensor, watcher: Watcher | None = None) -> Session:
         """Read the source once; the session then writes token by token."""
-        return Session(self, self.decoder, self.encode(source, watcher=watcher), watcher)
+        memory = self.encode(source, packed=True, watcher=watcher).padded()
+        return Session(self, self.decoder, memory, watcher)
 
 
 class DecoderModel(Model):

@@ -68,7 +68,7 @@ class Session:
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; a row may be chosen several times (beams) or dropped (finished)."""
         if self.branches is None and self.can_branch and grouped(rows)[1] > 1:
-            self.branches = Branches.start(self.rows, self.read)
+            self.branches = Branches.start(self.rows, self.read, rows.device)
         chosen = rows if self.branches is None else self.branches.select(rows)
         if chosen is None:
             return

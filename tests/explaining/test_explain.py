@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 from builders import KIT, section
+
+from kit import ModelSection, Recipe
+from kit.explaining.difference import changes
+from kit.explaining.explanation import explain
 from kit_attention.softmax import SoftmaxOptions
 from kit_feedforward.relu import ReluOptions
 from kit_mask.causal import CausalOptions
@@ -17,10 +21,6 @@ from kit_norm.layer import LayerOptions
 from kit_position.learned import LearnedOptions
 from kit_residual.pre import PreOptions
 from kit_stack.options import TransformerOptions
-
-from kit import ModelSection, Recipe
-from kit.explaining.difference import changes
-from kit.explaining.explanation import explain
 
 SMALL: dict[str, dict[str, Any]] = {
     "textbook": {},

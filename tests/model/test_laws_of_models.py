@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 from builders import build, texts
+from torch import Tensor
+
+from kit import EncoderDecoder, Model, Recorder, Session, Tokens
 from kit_attention.additive import AdditiveOptions
 from kit_attention.softmax import SoftmaxOptions
 from kit_position.learned import LearnedOptions
 from kit_position.none import NoneOptions
 from kit_residual.pre import PreOptions
-from torch import Tensor
-
-from kit import EncoderDecoder, Model, Recorder, Session, Tokens
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "textbook": {},

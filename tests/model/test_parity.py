@@ -10,6 +10,11 @@ import pytest
 import torch
 import transformers
 from builders import KIT, build, texts
+from torch import nn
+
+from kit import Dims, Layout, Memory, Site, Tokens
+from kit.exchange.weight_map import WeightMap
+from kit.model.assembly import Assembly
 from kit_attention.softmax import SoftmaxOptions
 from kit_embedding.token import TokenOptions
 from kit_feedforward.gelu import GeluOptions
@@ -21,11 +26,6 @@ from kit_position.sinusoidal import SinusoidalOptions
 from kit_residual.post import PostOptions
 from kit_residual.pre import PreOptions
 from kit_stack.options import TransformerOptions
-from torch import nn
-
-from kit import Dims, Layout, Memory, Site, Tokens
-from kit.exchange.weight_map import WeightMap
-from kit.model.assembly import Assembly
 
 KNOWN = Path(__file__).parents[2] / "recipes" / "known"
 BOUNDS = {torch.float32: 1e-5, torch.float64: 1e-10}

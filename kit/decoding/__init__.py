@@ -1,0 +1,1 @@
+"""Writing texts with a model."""

@@ -1,0 +1,132 @@
+"""The rows of a search that are being written: what each has written, and which tokens it may choose from next.
+
+Shapes: B texts, R rows, T tokens written so far, V choices.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kit.contracts.constraint import History
+from kit.contracts.search import Decoder, Request
+from kit.decoding.choices import Choices
+from kit.errors import KitError
+from kit.tokens import Tokens, last_of
+
+
+class Writing:
+    """A decoder, what its rows wrote, and the text that each belongs to; rows are chosen in all of them together."""
+
+    def __init__(self, decoder: Decoder, request: Request) -> None:
+        self.decoder = decoder
+        self.request = request
+        self.prompt = prompt_of(decoder, request)
+        texts, device = self.prompt.ids.shape[0], self.prompt.ids.device
+        self.texts_R = torch.arange(texts, device=device)
+        self.limits_R = limits_of(request, texts).to(device)
+        """The most tokens that each row may write."""
+        self._tokens = torch.empty(texts, int(self.limits_R.max()), dtype=torch.long, device=device)
+        self.length = 0
+        """How many tokens every row has written."""
+        self._never: Tensor | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows are being written."""
+        return self.texts_R.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows live."""
+        return self.texts_R.device
+
+    @property
+    def tokens_RT(self) -> Tensor:
+        """What the rows wrote."""
+        return self._tokens[:, : self.length]
+
+    @property
+    def history(self) -> History:
+        """What constraints are told."""
+        return History(self.tokens_RT, self.texts_R, self.limits_R - self.length, self.request.signs.end)
+
+    def begin(self) -> Choices:
+        """Read the prompt; what may be written first."""
+        return self.restrict(self.decoder.step(self.prompt, last=True)[:, -1])
+
+    def write(self, token_R: Tensor) -> Choices:
+        """Write a token in each row, and read it; what may be written next."""
+        self.note(token_R)
+        facts = facts_after(self.prompt, self.texts_R, torch.full_like(token_R[:, None], self.length))
+        tokens = Tokens(token_R[:, None], None, facts, right_padded=True)
+        return self.restrict(self.decoder.step(tokens, last=True)[:, -1])
+
+    def note(self, token_R: Tensor) -> None:
+        """Write a token in each row, without reading it."""
+        self._tokens[:, self.length] = token_R
+        self.length += 1
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these rows, in this order; a row may be chosen several times or dropped."""
+        self.decoder.select(rows)
+        self.texts_R, self.limits_R = self.texts_R[rows], self.limits_R[rows]
+        chosen = torch.empty(rows.shape[0], self._tokens.shape[1], dtype=torch.long, device=self.device)
+        chosen[:, : self.length] = self._tokens[:, : self.length].index_select(0, rows)
+        self._tokens = chosen
+
+    def restrict(self, scores_RV: Tensor, history: History | None = None) -> Choices:
+        """What may be written, by the request's signs and constraints; history: of what, if not of these rows."""
+        normaliser_R1 = scores_RV.logsumexp(1, keepdim=True)
+        if self._never is None:
+            never = sorted({token for token in self.request.signs.never if token < scores_RV.shape[1]})
+            self._never = torch.tensor(never, dtype=torch.long, device=scores_RV.device)
+        if self.request.constraints:
+            scores_RV = scores_RV - normaliser_R1
+            normaliser_R1 = torch.zeros_like(normaliser_R1)
+            history = self.history if history is None else history
+            for constraint in self.request.constraints:
+                scores_RV = constraint.apply(scores_RV, history)
+        if self._never.shape[0]:
+            scores_RV.index_fill_(1, self._never, float("-inf"))
+        return Choices(scores_RV, normaliser_R1)
+
+
+def prompt_of(decoder: Decoder, request: Request) -> Tokens:
+    """What is read first; every row must have a token to go on from."""
+    if request.prompt is None:
+        return Tokens.of(torch.full((decoder.rows, 1), request.signs.start, device=decoder.device))
+    prompt = request.prompt
+    empty = prompt.ids.shape[1] == 0 or (prompt.valid is not None and not bool(prompt.valid.any(1).all()))
+    if empty:
+        raise KitError(
+            f"a prompt has no token; every text needs one to go on from, if only the start token {request.signs.start}"
+        )
+    return prompt
+
+
+def limits_of(request: Request, texts: int) -> Tensor:
+    """[B]: the most tokens to write for each text."""
+    length = request.length
+    limits = [length] * texts if isinstance(length, int) else list(length)
+    if len(limits) != texts:
+        raise KitError(
+            f"the request has {len(limits)} lengths for {texts} texts; give one number, or one for each text"
+        )
+    if min(limits) < 1:
+        raise KitError(f"the most tokens to write is {min(limits)}; wanted at least 1")
+    return torch.tensor(limits, dtype=torch.long)
+
+
+def facts_after(prompt: Tokens, texts_R: Tensor, number_RL: Tensor) -> dict[str, Tensor]:
+    """What holds of written tokens, [R, L]: flags are off, numbers are the prompt's last, positions go on from there.
+
+    texts_R: the prompt that each row goes on from; number_RL: which of a text's written tokens each is, from 1.
+    """
+    facts = {}
+    for name, fact_BL in prompt.facts.items():
+        last_R1 = last_of(fact_BL, prompt.valid)[texts_R, None]
+        if fact_BL.dtype == torch.bool:
+            last_R1 = torch.zeros_like(last_R1)
+        facts[name] = last_R1 + number_RL if name == "position" else last_R1.expand_as(number_RL)
+    return facts

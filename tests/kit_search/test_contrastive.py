@@ -1,0 +1,57 @@
+"""Contrastive search against the formula of the paper, token by token, without any state."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from builders import build
+from searches import sharpen
+from tables import LETTERS, TableDecoder, ask
+
+from kit import KitError, Request, Special, Tokens
+from kit_search.contrastive import ContrastiveOptions, ContrastiveSearch
+
+
+def by_hand(model: object, prompt: list[int], candidates: int, penalty: float, length: int) -> tuple[list[int], float]:
+    """(1 - penalty) · p(v) - penalty · max over the context of the cosine, as the paper writes it."""
+    written, score = list(prompt), 0.0
+    never = torch.tensor([0, 1, 4, 5])
+
+    def vectors(ids: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        session = model.start()  # type: ignore[attr-defined]
+        scores = session.step(torch.tensor([ids]))[0, -1].log_softmax(-1)
+        scores[never] = -torch.inf
+        return scores, session.vectors[0]
+
+    for _ in range(length):
+        scores, context = vectors(written)
+        values = {}
+        for token in scores.topk(candidates).indices.tolist():
+            new = vectors([*written, token])[1][-1]
+            like = max(F.cosine_similarity(new, old, dim=0).item() for old in context)
+            values[token] = (1 - penalty) * scores[token].exp().item() - penalty * like
+        best = max(values, key=lambda token: values[token])
+        score += scores[best].item()
+        if best == Special.END:
+            break
+        written.append(best)
+    return written[len(prompt) :], score
+
+
+@pytest.mark.parametrize(("candidates", "penalty"), [(4, 0.6), (3, 0.9), (5, 0.0), (1, 0.6)])
+def test_the_formula(candidates: int, penalty: float) -> None:
+    model = sharpen(build("decoder", vocabulary=20))
+    prompts = [[7, 8, 9], [11], [6, 6, 12, 13, 7]]
+    search = ContrastiveSearch(ContrastiveOptions(candidates=candidates, penalty=penalty))
+    found = search.search(model.start(), Request(length=8, prompt=Tokens.from_lists(prompts)))
+    with torch.no_grad():
+        for (ours,), prompt in zip(found, prompts, strict=True):
+            tokens, score = by_hand(model, prompt, candidates, penalty, 8)
+            assert ours.tokens == tokens
+            assert ours.score == pytest.approx(score, abs=1e-8)
+
+
+def test_a_decoder_without_vectors_is_refused() -> None:
+    with pytest.raises(KitError, match="TableDecoder shows none"):
+        ContrastiveSearch(ContrastiveOptions()).search(TableDecoder(LETTERS), ask())

@@ -1,0 +1,110 @@
+"""Rows of one text that share its state write what rows with states of their own write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from builders import build, texts
+
+from kit import EncoderDecoder, Recorder, Session, Tokens
+from kit.model.branches import Branches, grouped, own_tokens
+from kit_attention.additive import AdditiveOptions
+from kit_attention.softmax import SoftmaxOptions
+from kit_mask.causal import CausalOptions
+from kit_mask.window import WindowOptions
+from kit_position.alibi import AlibiOptions
+from kit_position.learned import LearnedOptions
+from kit_position.rotary import RotaryOptions
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "textbook": {},
+    "rotary": {"position": RotaryOptions()},
+    "alibi": {"position": AlibiOptions()},
+    "learned": {"position": LearnedOptions()},
+    "grouped": {"layer": {"attention": SoftmaxOptions(heads=4, groups=2)}},
+    "window": {"layer": {"masks": (CausalOptions(), WindowOptions(size=3))}},
+}
+
+
+def begin(model: Any, source: Tokens) -> Session:
+    session: Session = model.start(source) if isinstance(model, EncoderDecoder) else model.start()
+    return session
+
+
+def walk(session: Session, prompt: Tokens, apart: bool) -> list[torch.Tensor]:
+    """A search that widens, reorders, reads several tokens at once, some of them padding, and drops rows unevenly."""
+    if apart:
+        session.__dict__["can_branch"] = False
+    generator = torch.Generator().manual_seed(4)
+    seen = [session.step(prompt)]
+    for rows in (
+        [0, 0, 0, 1, 1, 1, 2, 2, 2],
+        [2, 0, 0, 3, 5, 4, 8, 8, 8],
+        [0, 1, 2, 6, 7, 7],
+        [0, 0, 3, 5],
+        [3, 1, 1, 0, 2],
+        [0, 0, 1, 1, 4, 4],
+    ):
+        session.select(torch.tensor(rows))
+        assert session.rows == len(rows)
+        length = len(seen) % 3 + 1
+        ids = torch.randint(1, 50, (len(rows), length), generator=generator)
+        valid = torch.rand(len(rows), length, generator=generator) < 0.8
+        valid[:, 0] = True
+        tokens = Tokens(ids) if len(seen) % 2 else Tokens(ids, valid)
+        scores = session.step(tokens)
+        seen.append(scores if tokens.valid is None else scores[valid])
+    return seen
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_sharing_changes_nothing(family: str, variant: str) -> None:
+    model = build(family, **VARIANTS[variant])
+    prompt = texts(4, 4, 4, seed=1) if family == "encoder-decoder" else texts(2, 6, 3, seed=1)
+    with torch.no_grad():
+        shared, apart = begin(model, texts(3, 8, 5)), begin(model, texts(3, 8, 5))
+        found, wanted = walk(shared, prompt, apart=False), walk(apart, prompt, apart=True)
+    assert shared.branches is not None and apart.branches is None
+    for ours, truth in zip(found[1:], wanted[1:], strict=True):
+        assert (ours - truth).abs().max() < 1e-10
+
+
+def test_reordering_a_beam_copies_no_cache() -> None:
+    model = build()
+    with torch.no_grad():
+        session = begin(model, texts(3, 8))
+        session.step(torch.tensor([[1], [1]]))
+        session.select(torch.arange(2).repeat_interleave(4))
+        session.step(torch.full((8, 1), 7))
+        before = [tensor.data_ptr() for tensor in session.state.tensors()]
+        session.select(torch.tensor([3, 0, 0, 1, 7, 7, 6, 4]))
+        assert [tensor.data_ptr() for tensor in session.state.tensors()] == before
+        assert {tensor.shape[0] for tensor in session.state.tensors()} == {2}
+        session.select(torch.tensor([4, 5, 6, 7]))
+    assert {tensor.shape[0] for tensor in session.state.tensors()} == {1}
+
+
+def test_only_parts_that_say_so_share() -> None:
+    assert build().decoder.stack.branches()
+    assert not build(layer={"attention": AdditiveOptions(heads=4)}).decoder.stack.branches()
+    assert not build().start(texts(3), watcher=Recorder()).can_branch
+
+
+def test_what_is_grouped() -> None:
+    def of(*rows: int) -> tuple[list[int], int]:
+        texts, width = grouped(torch.tensor(rows))
+        return texts.tolist(), width
+
+    assert of(0, 0, 2, 2) == ([0, 2], 2)
+    assert of(0, 2, 1) == ([0, 2, 1], 1)
+    assert of(0, 0, 1) == ([0, 0, 1], 1)
+    assert own_tokens(2, 2, torch.device("cpu")).int().tolist() == [
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [0, 0, 1, 0],
+        [0, 0, 1, 1],
+    ]
+    assert Branches.start(2, None, torch.device("cpu")).reach_RS.shape == (2, 0)
