@@ -23,10 +23,10 @@ from kit.registry import Registry
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from kit.checking import RecipeSource
     from kit.explaining.explanation import Explanation
     from kit.model.assembly import Named, Symbols
     from kit.model.families import Model
-    from kit.checking import RecipeSource
     from kit.recipe.sections import Recipe
 
 

@@ -85,7 +85,6 @@ def _train(
     recipe: Recipe, kit: Kit, out: Console, *, run: RunDirectory | None = None, folder: Path | None = None
 ) -> None:
     from kit.training.engine import train as train_recipe
-    from kit.training.finite import NotFinite
     from kit.training.group import FailedElsewhere
     from kit.training.membership import Member
     from kit.training.progress import reporter_for
@@ -97,7 +96,7 @@ def _train(
     except KitError as error:
         if member is None or member.first:
             raise
-        if not isinstance(error, NotFinite | FailedElsewhere):  # which the first process tells
+        if not isinstance(error, FailedElsewhere):  # which the first process tells
             errors.print(f"process {member.rank}: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
         raise typer.Exit(error.exit_code) from error
     run = result.run

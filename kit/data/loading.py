@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import torch
@@ -27,12 +31,28 @@ def as_it_is(batch: Any) -> Any:
     return batch
 
 
+def leave_with_training(worker: int) -> None:
+    """End this worker when the process that trains is gone, even killed.
+
+    torch's workers watch their parent, which is the server that forks them; and the server waits for its workers.
+    """
+    training = multiprocessing.parent_process()
+    if training is not None:
+        threading.Thread(target=_end_after, args=(training,), daemon=True).start()
+
+
+def _end_after(training: BaseProcess) -> None:
+    training.join()
+    os._exit(1)
+
+
 def load(rows: Rows, shares: StepBatches, *, workers: int = 0, pin: bool = False) -> DataLoader[Batch]:
     """A loader over shares; what it gives does not depend on the number of workers."""
     several: dict[str, Any] = {}
     if workers:
         # Workers are started from a clean server: a fork of a process with threads can hang.
         several = {"num_workers": workers, "multiprocessing_context": "forkserver", "prefetch_factor": 4}
+        several["worker_init_fn"] = leave_with_training
     return DataLoader(
         ShareDataset(rows),
         batch_size=None,

@@ -24,7 +24,7 @@ def process() -> int:
 def summed(numbers: Sequence[float]) -> list[float]:
     """The sum of each number over all processes; every process has to call it, with as many."""
     if not _together():
-        return list(numbers)
+        return [float(number) for number in numbers]
     device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
     total = torch.tensor(numbers, dtype=torch.float64, device=device)
     distributed.all_reduce(total)

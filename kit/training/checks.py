@@ -17,6 +17,7 @@ from kit.training.choosing import Choices, objective_for, unsuited
 from kit.training.feeding import FACTS
 
 _DEFAULTS = ("optimizer", "schedule")
+_PRECISION = ("training", "precision")
 
 
 def training_problems(recipe: Recipe, registry: Registry) -> Iterator[Problem]:
@@ -33,6 +34,7 @@ def training_problems(recipe: Recipe, registry: Registry) -> Iterator[Problem]:
     yield from _schedule(choices)
     yield from _metrics(choices)
     yield from _tokenizers(recipe)
+    yield from _devices(training)
     if recipe.data is not None:
         yield from _objective(choices, choices.data())
 
@@ -41,6 +43,14 @@ def _defaults(training: TrainingSection, registry: Registry) -> Iterator[Problem
     for kind in _DEFAULTS:
         if getattr(training, kind) is None and registry.default(kind) is None:
             yield Problem(f"no {kind} is named and no default is installed", ("training",), hint=f"write {kind}: ...")
+
+
+def _devices(training: TrainingSection) -> Iterator[Problem]:
+    if training.strategy == "fsdp" and training.precision == "float16":
+        hint = "write bfloat16, or strategy: ddp"
+        yield Problem("a model that is spread over processes cannot be scaled for float16", _PRECISION, hint=hint)
+    if training.accelerator == "mps" and training.devices * training.nodes > 1:
+        yield Problem("mps computes in one process", ("training", "devices"), hint="write devices: 1")
 
 
 def _schedule(choices: Choices) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from kit.errors import KitError
 from kit.model.families import Model
 from kit.training import randomness
 from kit.training.agreement import told
+from kit.training.sharding import usable
 
 SHOWN = 12
 """How many examples of a batch are named."""
@@ -29,7 +30,7 @@ def diagnosis(model: Model, objective: Objective, batches: Sequence[Batch], rand
     """Run the step again to find where it goes wrong, and say it."""
     step = batches[0].step if batches else 0
     found, culprit = "the loss or a gradient is not finite", batches[:1]
-    with randomness.untouched():
+    with randomness.untouched(), usable(model):
         torch.set_rng_state(random_state)
         # All of them, even after the first is found: where layers are spread, processes compute together or not at all.
         layers = [_first_bad_output(model, objective, batch) for batch in batches]

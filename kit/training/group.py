@@ -19,8 +19,7 @@ from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]
 from kit.errors import KitError
 from kit.training import preflight
 from kit.training.launching import PARENT
-from kit.training.membership import Member
-from kit.training.preflight import ProcessMissing
+from kit.training.membership import Member, ProcessMissing
 from kit.training.watch import BEAT, Watch
 
 if TYPE_CHECKING:
@@ -102,6 +101,19 @@ class Group:
             self.watch = None
         self._store = None
 
+    def said_by_first(self, error: str) -> bool:
+        """Whether the first process fails in the same way, so that nobody else has to say it."""
+        if self._store is None:
+            return False
+        if self.first:
+            self._store.set("error", error)
+            return False
+        try:
+            self._store.wait(["error"], timedelta(seconds=3))
+            return bool(self._store.get("error").decode() == error)
+        except RuntimeError:
+            return False
+
     @contextmanager
     def _telling(self, key: str) -> Iterator[None]:
         """Nobody has to wait for what the first process cannot do."""
@@ -160,6 +172,13 @@ def joined(training: TrainingSection, recipe: str, say: Callable[[str], None]) -
         if lost is None:
             raise
         raise lost from error
+    except KitError as error:
+        watch.stop()
+        if group.said_by_first(str(error)):
+            failure = FailedElsewhere(str(error))
+            failure.exit_code = error.exit_code
+            raise failure from error
+        raise
     except BaseException:
         watch.stop()
         raise

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from kit.errors import KitError
-from kit.training.membership import Member
+from kit.training.membership import Member, ProcessMissing
 
 if TYPE_CHECKING:
     from kit.recipe.training_section import TrainingSection
@@ -22,6 +21,8 @@ PARENT = "KIT_PARENT"
 _ASKED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
 _GRACE = 10.0
 """Seconds that processes have to end by themselves after one of them ended with a failure."""
+_SHORT = 2.0
+"""The same where one of them was found to be stuck."""
 _POLL = 0.05
 
 
@@ -85,7 +86,9 @@ class Processes:
         try:
             for member in self.members:
                 if self._signal is None:
-                    self._running[member.rank] = subprocess.Popen(self.command, env=self._environment(member))
+                    # In a group of its own, so that Ctrl-C in a terminal reaches it once, through this process.
+                    environment = self._environment(member)
+                    self._running[member.rank] = subprocess.Popen(self.command, env=environment, process_group=0)
             while self._running:
                 self._look()
                 time.sleep(_POLL)
@@ -102,13 +105,14 @@ class Processes:
                 continue
             del self._running[rank]
             self._codes[rank] = code
-            if code < 0 and self._running and self._signal is None:
-                name = signal.Signals(-code).name
-                self.say(f"process {rank} was ended by {name} (its id was {process.pid}); the others are stopped")
+            if code < 0 and self._signal is None:
+                others = "; the others are stopped" if len(self.members) > 1 else ""
+                self.say(f"process {rank} was ended by {signal.Signals(-code).name} (its id was {process.pid}){others}")
                 self._end(signal.SIGKILL)  # the steps since the last checkpoint are lost; what is on the disk is whole
                 return
-            elif code and self._deadline is None:
-                self._deadline = time.monotonic() + _GRACE
+            if code and self._deadline is None:
+                # The others know as well, and end; but who is stuck will not.
+                self._deadline = time.monotonic() + (_SHORT if code == ProcessMissing.exit_code else _GRACE)
         if self._deadline is not None and time.monotonic() > self._deadline and self._running:
             stuck = ", ".join(map(str, sorted(self._running)))
             self.say(f"process {stuck} did not end with the others, and is stopped")
@@ -124,12 +128,11 @@ class Processes:
             self._running.clear()
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        """Pass a signal on; a terminal sends Ctrl-C to every process by itself."""
+        """Pass a signal on."""
         asked_before = self._signal is not None
         self._signal = number
-        if number != signal.SIGINT or not sys.stdin.isatty():
-            for process in self._running.values():
-                process.send_signal(number)
+        for process in self._running.values():
+            process.send_signal(number)
         if asked_before and number == signal.SIGINT:
             self._deadline = time.monotonic()
 
@@ -143,6 +146,6 @@ class Processes:
         """The first failure by rank; that all were asked to stop counts only where nothing else went wrong."""
         bad = [code for _, code in sorted(self._codes.items()) if code]
         if not bad:
-            return 0 if self._signal is None else 128 + self._signal
+            return 0 if self._codes or self._signal is None else 128 + self._signal
         code = next((code for code in bad if code not in _ASKED), bad[0])
         return 128 - code if code < 0 else code

@@ -20,6 +20,12 @@ _PORTS = (20_000, 10_000)
 """Where the ports begin that jobs of SLURM meet at, and how many there are."""
 
 
+class ProcessMissing(KitError):
+    """A process that should train with the others is not there, or does not move any more."""
+
+    exit_code = 6
+
+
 @dataclass(frozen=True)
 class Member:
     """One of `size` processes; process 0 is the first, and waits for the others at `address`."""

@@ -54,7 +54,7 @@ class TrainingModule(lightning.LightningModule):
     def configure_model(self) -> None:
         """Spread the model over processes, where that is how it is trained."""
         if self.device_mesh is not None:
-            shard(self.model, self.device_mesh["data_parallel"], self.training_section.precision, self.mark)
+            shard(self.model, self.device_mesh["data_parallel"], self.mark)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """The optimizer alone: the rate is a function of the step, and is set anew at each."""

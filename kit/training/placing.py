@@ -8,11 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+_COUNT = "step"
+"""What torch's optimizers call the number of updates that they keep for every parameter."""
+
 
 def placed(whole: Tensor, like: Tensor) -> Tensor:
     """A whole tensor as the piece of it that this process holds of `like`; as it is where `like` is not sharded."""
     from torch.distributed.tensor import DTensor, distribute_tensor
 
+    if isinstance(like, DTensor) and whole.dim() == 0 and like.shape == (1,):
+        whole = whole.reshape(1)
     if not isinstance(like, DTensor) or whole.shape != like.shape:
         return whole
     return distribute_tensor(whole.to(like.device), like.device_mesh, like.placements)
@@ -35,7 +40,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> N
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     held = {
         number: {
-            name: placed(value, parameters[number]) if isinstance(value, Tensor) else value
+            name: placed(value, parameters[number]) if isinstance(value, Tensor) and name != _COUNT else value
             for name, value in entry.items()
         }
         for number, entry in state["state"].items()

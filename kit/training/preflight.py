@@ -16,18 +16,12 @@ from torch import distributed
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 
 from kit.errors import KitError
-from kit.training.membership import Member
+from kit.training.membership import Member, ProcessMissing
 
 PATIENT = timedelta(minutes=30)
 """How long an exchange may take; a process that is stuck is found much earlier, by `watch`."""
 _TOLD = 10.0
 """Seconds after which a person is told who is waited for."""
-
-
-class ProcessMissing(KitError):
-    """A process that should train with the others is not there, or does not move any more."""
-
-    exit_code = 6
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from kit.training.averaging import Average
 from kit.training.module import TrainingModule
 from kit.training.patience import Patience
 from kit.training.placing import load_optimizer, load_weights
+from kit.training.scalars import lowered, lowered_state
 
 
 @dataclass
@@ -30,16 +31,16 @@ class Saver:
 
     def save(self, score: float | None = None) -> None:
         """Write a checkpoint of the step that was made last; all processes call it together."""
-        step = self.module.step
+        step, model = self.module.step, self.module.model
         if self.saved == step:
             return
         training: dict[str, Any] = {
             "step": step,
-            "optimizer": self._optimizer().state_dict(),
+            "optimizer": lowered_state(model, self._optimizer()),
             "patience": self.patience.state(),
-            "average": None if self.average is None else self.average.values,
+            "average": None if self.average is None else lowered(model, self.average.values),
         }
-        state = Snapshot(self.module.model.state_dict(), training, randomness.take())
+        state = Snapshot(lowered(model, model.state_dict()), training, randomness.take())
         self.store.save(step, state, score)
         self.saved = step
 

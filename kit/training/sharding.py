@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import torch
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
 
 from kit.contracts.residual import Residual
 from kit.contracts.stack import Stack
 from kit.model.families import Model
-
-_HALF = {"bfloat16": torch.bfloat16}
+from kit.training.scalars import lift
 
 
 def layers(model: nn.Module) -> list[nn.Module]:
@@ -30,19 +28,19 @@ def layers(model: nn.Module) -> list[nn.Module]:
     return found
 
 
-def shard(model: Model, mesh: DeviceMesh, precision: str, mark: Callable[[str], None]) -> None:
-    """Spread a model whose weights are the same on all processes; what is not in a layer stays together as one."""
-    # Layers are gathered and multiplied in half precision; sums of gradients and all else keep their float32.
-    policy = MixedPrecisionPolicy(
-        param_dtype=_HALF.get(precision), reduce_dtype=torch.float32, cast_forward_inputs=False
-    )
+def shard(model: Model, mesh: DeviceMesh, mark: Callable[[str], None]) -> None:
+    """Spread a model whose weights are the same on all processes; what is not in a layer stays together as one.
+
+    Weights and gradients are exchanged in float32; what is computed in half precision is so by autocast, as elsewhere.
+    """
+    lift(model)
     for number, layer in enumerate(layers(model)):
         if any(True for _ in layer.parameters()):
             for residual in _used_outside(layer):
-                fully_shard(residual, mesh=mesh, mp_policy=policy)
+                fully_shard(residual, mesh=mesh)
                 for method in ("enter", "leave"):
                     register_fsdp_forward_method(residual, method)
-            fully_shard(layer, mesh=mesh, mp_policy=policy)
+            fully_shard(layer, mesh=mesh)
             layer.register_forward_pre_hook(lambda *_, number=number: mark(f"computing layer {number + 1}"))
     # Tables that are tied are used at both ends of the model, so they are in one group, whole from begin to end.
     fully_shard(model, mesh=mesh, reshard_after_forward=False)

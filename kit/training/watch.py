@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from kit.training.membership import Member
-from kit.training.preflight import ProcessMissing
+from kit.training.membership import Member, ProcessMissing
 
 LEAVE_WITHIN = 25.0
 """Seconds that a process has to leave once it was asked to; schedulers kill after 30."""

@@ -25,7 +25,7 @@ model:
   length: 24
   dropout: 0.0
   position: sinusoidal
-  norm: layer
+  norm: scale  # has a parameter without an axis, which FSDP cannot take as it is
   encoder: {depth: 1, attention: {use: softmax, heads: 2}, feedforward: {use: relu, factor: 2}, residual: pre}
   decoder:
     depth: 1
@@ -95,7 +95,7 @@ class Trouble(lightning.Callback):
 
     def note(self, trainer, module, name):
         if WHAT == "nan":
-            held = [value.detach().numpy().tobytes() for value in module.parameters()]
+            held = [getattr(value, "_local_tensor", value).detach().numpy().tobytes() for value in module.parameters()]
             text = hashlib.sha256(b"".join(held)).hexdigest()
             Path(f"note-{trainer.global_rank}-{name}").write_text(text)
 

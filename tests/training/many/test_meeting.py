@@ -1,0 +1,137 @@
+"""How processes find each other: what the environment says, who is missing, and who is not the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from many_processes import free_port
+from torch.distributed import TCPStore
+from typer.testing import CliRunner
+
+from kit import Kit, KitError
+from kit.cli.main import app
+from kit.training.group import joined
+from kit.training.launching import members_here
+from kit.training.membership import Member, ProcessMissing, as_started, first_host
+from kit.training.preflight import Card, check_in, open_store
+from kit.training.slurm import Job
+
+SLURM = {
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_NTASKS": "8",
+    "SLURM_NNODES": "2",
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_NODELIST": "gpu[017-018]",
+}
+
+
+def test_a_process_by_itself_is_not_one_of_many():
+    assert Member.found({}) is None
+    assert Member.found(SLURM | {"SLURM_NTASKS": "1", "SLURM_NNODES": "1", "SLURM_PROCID": "0"}) is None
+    batch_shell = {name: value for name, value in SLURM.items() if name != "SLURM_STEP_ID"}
+    assert Member.found(batch_shell) is None
+
+
+def test_slurm_says_which_process_this_is():
+    member = Member.found(SLURM)
+    assert member == Member(5, 8, 1, 4, "gpu017", 24711)
+    assert (member.node, member.nodes, member.first) == (1, 2, False)
+    assert Member.found(SLURM | {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "999"}) == Member(
+        5, 8, 1, 4, "10.0.0.1", 999
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "first"), [("a", "a"), ("a,b", "a"), ("n[03-05,07],x", "n03"), ("n[7,9]", "n7"), ("", "")]
+)
+def test_the_first_of_slurms_hosts(hosts: str, first: str):
+    assert first_host(hosts) == first
+
+
+def test_what_a_process_is_told_is_what_it_finds():
+    member = Member(3, 4, 1, 2, "127.0.0.1", 1234, store_elsewhere=True)
+    assert Member.found(member.environment()) == member
+
+
+def test_a_number_that_is_none_is_named():
+    with pytest.raises(KitError, match="RANK is 'x'; wanted a whole number"):
+        Member.found(Member(0, 2, 0, 2, "a", 1).environment() | {"RANK": "x"})
+
+
+def test_whoever_starts_the_processes_decides_how_many(tiny):
+    training = as_started(tiny("training.devices=3"), Member(0, 8, 0, 4, "a", 1)).training
+    assert training is not None and (training.devices, training.nodes) == (4, 2)
+
+
+def test_nodes_have_to_know_where_to_meet(tiny):
+    training = tiny("training.nodes=2", "training.devices=2").training
+    with pytest.raises(KitError, match="MASTER_PORT, NODE_RANK not set"):
+        members_here(training, environment={"MASTER_ADDR": "a"})
+    told = {"MASTER_ADDR": "a", "MASTER_PORT": "9", "NODE_RANK": "1"}
+    assert [member.rank for member in members_here(training, environment=told)] == [2, 3]
+    with pytest.raises(KitError, match="NODE_RANK is '2'; wanted 0 to 1"):
+        members_here(training, environment=told | {"NODE_RANK": "2"})
+
+
+def test_one_process_does_not_pretend_to_be_many(tiny, kit: Kit):
+    with (
+        pytest.raises(KitError, match="trained by 2 processes, and this is one alone"),
+        joined(tiny("training.devices=2").training, "", print),
+    ):
+        pass
+
+
+def card(training: str) -> str:
+    return json.dumps(asdict(Card.own(training)))
+
+
+def test_who_is_missing_is_named():
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store.set("card/2", card("same"))
+    said: list[str] = []
+    named = r"process 1 \(node 0\), 3 \(node 1\) of 4"
+    with pytest.raises(ProcessMissing, match=f"{named} did not arrive within 1 s") as error:
+        check_in(Member(0, 4, 0, 2, "127.0.0.1", store.port), store, "same", 1.0, said.append)
+    host = Card.own("").host
+    assert f"arrived: process 0 on {host}, 2 on {host}" in str(error.value)
+    assert said == ["waiting for process 1 (node 0), 3 (node 1) of 4"]
+
+
+def test_a_missing_first_process_is_named():
+    with pytest.raises(ProcessMissing, match=r"process 0 is missing: nothing answers at 127.0.0.1:\d+ within 0.5 s"):
+        open_store(Member(1, 2, 0, 1, "127.0.0.1", free_port()), 0.5)
+
+
+def test_processes_that_train_something_else_are_named():
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    store.set("card/1", card("other"))
+    with pytest.raises(KitError, match=r"process 1 on .* has another recipe than process 0"):
+        check_in(Member(0, 2, 0, 2, "127.0.0.1", store.port), store, "same", 5.0, print)
+
+
+def test_a_script_asks_slurm_for_what_the_recipe_needs(tmp_path: Path, tiny):
+    training = tiny("training.devices=4", "training.nodes=2").training
+    job = Job.of("tiny", training, None, None)
+    text = job.script(["kit", "train", "a recipe.yaml"], tmp_path)
+    for line in ("--nodes=2", "--ntasks-per-node=4", "--gpus-per-node=4", "--signal=TERM@90"):
+        assert f"#SBATCH {line}\n" in text
+    assert text.endswith("exec srun --kill-on-bad-exit=1 kit train 'a recipe.yaml'\n")
+    on_cpu = Job.of("tiny", tiny("training.accelerator=cpu").training, 3, None).script(["kit"], tmp_path)
+    assert "--nodes=3" in on_cpu and "gpus" not in on_cpu
+    with pytest.raises(KitError, match="accelerator: cpu"):
+        Job.of("tiny", tiny("training.accelerator=cpu").training, 3, 2)
+
+
+def test_launch_without_a_cluster_says_what_to_type(tmp_path: Path):
+    done = CliRunner().invoke(app, ["launch", "tiny.yaml"])
+    assert isinstance(done.exception, KitError) and "kit launch RECIPE --slurm" in str(done.exception)
+
+
+def test_what_cannot_be_spread_is_refused_when_it_is_read(tiny):
+    with pytest.raises(KitError, match="cannot be scaled for float16"):
+        tiny("training.strategy=fsdp", "training.precision=float16")

@@ -1,0 +1,75 @@
+"""A scheduler that wants its machine back: a checkpoint, all gone in time, and on from there with any number."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from many_processes import Place, farthest, losses
+
+pytestmark = pytest.mark.xdist_group("many")
+TERMINATED = 128 + signal.SIGTERM
+
+
+def stop(place: Place, rank: int | None, *arguments: str) -> tuple[int, str, float]:
+    """Ask one of the processes to end, or the one that started them; what came of it, and after how long."""
+    command = place.start(*arguments)
+    place.wait_for_step(12, command)
+    asked = command.process.pid if rank is None else command.ranks()[rank].pid
+    began = time.monotonic()
+    os.kill(asked, signal.SIGTERM)
+    code, text = command.end(within=60)
+    return code, text, time.monotonic() - began
+
+
+def test_any_number_of_processes_goes_on(place: Place, alone: Path, fsdp: Path):
+    """Two that hold half of the model each are stopped; two go on to the last bit, and one nearly so."""
+    code, text, seconds = stop(place, 1, "train", "tiny.yaml", "training.devices=2", "training.strategy=fsdp")
+    assert code == TERMINATED, text
+    assert seconds < 30
+    assert "everything is saved" in text and "kit resume tiny/1" in text
+    done = len(losses(place.newest()))
+    assert (place.newest() / "checkpoints" / f"step-{done:08d}").is_dir()
+    shutil.copytree(place.newest(), place.newest().with_name("2"))
+    assert losses(place.run("resume", "tiny/1")) and losses(place.folder / "runs/tiny/1") == losses(fsdp)
+    place.run("resume", "tiny/2", "training.devices=1")
+    went_on = losses(place.folder / "runs/tiny/2", "tokens")
+    assert [row.split()[1] for row in went_on] == [row.split()[1] for row in losses(alone, "tokens")]
+    assert farthest(losses(place.folder / "runs/tiny/2"), losses(fsdp)) < 1e-5
+
+
+def test_the_first_process_is_asked_and_more_go_on(place: Place, alone: Path, ddp: Path):
+    """One process is stopped and two go on."""
+    command = place.start("train", "tiny.yaml")
+    place.wait_for_step(12, command)
+    os.kill(command.process.pid, signal.SIGTERM)
+    assert command.end(within=60)[0] == TERMINATED
+    place.run("resume", "tiny", "training.devices=2")
+    assert farthest(losses(place.newest()), losses(alone)) < 1e-5
+
+
+@pytest.mark.parametrize("rank", [0, None], ids=["process 0", "the one that started them"])
+def test_whoever_is_asked(place: Place, ddp: Path, rank: int | None):
+    code, text, seconds = stop(place, rank, "train", "tiny.yaml", "training.devices=2")
+    assert code == TERMINATED, text
+    assert seconds < 30
+    assert "everything is saved" in text
+    done = len(losses(place.newest()))
+    assert losses(place.newest()) == losses(ddp)[:done]
+    assert (place.newest() / "checkpoints" / f"step-{done:08d}").is_dir()
+
+
+def test_nobody_stays_when_the_one_that_started_them_is_killed(place: Place):
+    command = place.start("train", "tiny.yaml", "training.devices=2", "training.steps=100000")
+    place.wait_for_step(12, command)
+    os.kill(command.process.pid, signal.SIGKILL)
+    began = time.monotonic()
+    while command.session and time.monotonic() - began < 60:
+        time.sleep(0.1)
+    assert not command.session
+    done = len(losses(place.newest()))
+    assert (place.newest() / "checkpoints" / f"step-{done:08d}").is_dir()  # they were not killed, and saved
