@@ -19,6 +19,8 @@ from kit.layout import Layout
 from kit.lazy import lazy
 
 if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
     from kit.contracts.position import Position
     from kit.watching import Watcher
 
@@ -43,6 +45,7 @@ class Scope:
         self.rotates = "rotate" in places
         self.biased = bool(places & {"bias", "interact"})
         self.interacts = "interact" in places
+        self._blocks: BlockMask | None = None
         self._additive: dict[torch.dtype, Tensor] = {}
 
     @lazy
@@ -129,13 +132,15 @@ class Scope:
         return scores_BHQK.masked_fill(~open_rows, float("-inf")).softmax(-1) * self.seeing
 
     def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, dropout: float = 0.0) -> Tensor:
-        """Scaled dot-product attention by torch's fused kernel, under this mask and bias: [B, H, Q, F]."""
+        """Scaled dot-product attention by the fastest kernel for this mask and bias: [B, H, Q, F]."""
         grouped = k_BGKE.shape[1] != q_BHQE.shape[1]
         bias = self.bias(q_BHQE, k_BGKE)
         if bias is None and self.is_causal:
             return F.scaled_dot_product_attention(
                 q_BHQE, k_BGKE, v_BGKF, is_causal=True, scale=scale, dropout_p=dropout, enable_gqa=grouped
             )
+        if bias is None and dropout == 0.0 and q_BHQE.is_cuda and self._in_blocks(q_BHQE, v_BGKF):
+            return self._attend_in_blocks(q_BHQE, k_BGKE, v_BGKF, scale)
         mask = self._additive_mask(q_BHQE.dtype) if bias is None else self._masked(bias)
         out = F.scaled_dot_product_attention(
             q_BHQE, k_BGKE, v_BGKF, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=grouped
@@ -154,6 +159,19 @@ class Scope:
         scores = (q_BHQE * scale) @ repeat_groups(k_BGKE, q_BHQE).transpose(-1, -2)
         bias = self.bias(q_BHQE, k_BGKE)
         return scores if bias is None else scores + bias
+
+    def _in_blocks(self, q_BHQE: Tensor, v_BGKF: Tensor) -> bool:
+        from kit.blocks import worthwhile
+
+        return self.keys.reach is None and worthwhile(self, q_BHQE, v_BGKF)
+
+    def _attend_in_blocks(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float) -> Tensor:
+        from kit.blocks import attend_in_blocks, block_mask
+
+        if self._blocks is None:
+            self._blocks = block_mask(self)
+        out = attend_in_blocks(q_BHQE, k_BGKE, v_BGKF, self._blocks, scale)
+        return out if self._blind is None else out.masked_fill(self._blind, 0.0)
 
     @lazy
     def _static_bias(self) -> Tensor | None:
