@@ -5,7 +5,6 @@ Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a key, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,12 +53,12 @@ def block_mask(scope: Scope) -> BlockMask:
 def attend_in_blocks(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, blocks: BlockMask, scale: float) -> Tensor:
     """Scaled dot-product attention over the blocks: [B, H, Q, F]."""
     grouped = k_BGKE.shape[1] != q_BHQE.shape[1]
-    kernel: Callable[..., Any] = _compiled() if q_BHQE.is_cuda else flex_attention
+    kernel: Any = _compiled() if q_BHQE.is_cuda else flex_attention
     attended: Tensor = kernel(q_BHQE, k_BGKE, v_BGKF, block_mask=blocks, scale=scale, enable_gqa=grouped)
     return attended
 
 
 @lru_cache(maxsize=1)
-def _compiled() -> Callable[..., Any]:
+def _compiled() -> Any:
     """The kernel proper: FlexAttention computes everything densely unless it is compiled."""
     return torch.compile(flex_attention, dynamic=True)
