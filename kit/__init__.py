@@ -101,6 +101,9 @@ if TYPE_CHECKING:
     from kit.model.families import EncoderModel as EncoderModel
     from kit.model.families import Model as Model
     from kit.model.session import Session as Session
+    from kit.opening import DifferentRunWarning as DifferentRunWarning
+    from kit.opening import OpenedRun as OpenedRun
+    from kit.opening import open_run as open_run
     from kit.precision import without_autocast as without_autocast
     from kit.recipe.sections import ModelSection as ModelSection
     from kit.recipe.sections import Recipe as Recipe
@@ -176,6 +179,7 @@ _HOMES = {
     "kit.layout": "Layout",
     "kit.model.families": "DecoderModel EncoderDecoder EncoderModel Model",
     "kit.model.session": "Session",
+    "kit.opening": "DifferentRunWarning OpenedRun open_run",
     "kit.precision": "without_autocast",
     "kit.recipe.sections": "ModelSection Recipe Section",
     "kit.recipe.training_section": "TokenizerPair TrainingSection",

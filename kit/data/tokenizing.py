@@ -51,6 +51,11 @@ class Tokenizers:
         """SHA-256 of what decides the ids of both sides."""
         return digest_of([self.source.fingerprint(), self.target.fingerprint()])
 
+    def symbols(self) -> dict[str, tuple[str, ...]]:
+        """How every token is written, by the side of the model that reads it."""
+        sides = {"encoder": self.source, "decoder": self.target}
+        return {side: tuple(map(tokenizer.token, range(tokenizer.size))) for side, tokenizer in sides.items()}
+
     def _places(self, folder: Path) -> list[tuple[Tokenizer, Path]]:
         if self.shared:
             return [(self.source, folder)]

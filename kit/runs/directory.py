@@ -116,6 +116,11 @@ class RunDirectory:
         return self.path / "tokenizer"
 
     @property
+    def labels(self) -> Path:
+        """The names of the classes, where the data has classes."""
+        return self.path / "labels.json"
+
+    @property
     def metrics(self) -> Path:
         """The figures of training, one row a step that was logged."""
         return self.path / "metrics.csv"

@@ -19,6 +19,7 @@ from kit.recipe.sections import Recipe
 from kit.recipe.training_section import TrainingSection
 from kit.runs.claim import claimed
 from kit.runs.directory import ROOT, RunDirectory
+from kit.runs.labels import write_labels
 from kit.runs.lock import Lock, compare
 from kit.runs.parts import Checkpoint
 from kit.runs.ranks import Ranks
@@ -110,6 +111,7 @@ def _lock(run: RunDirectory, prepared: Prepared, kit: Kit, reporter: Reporter) -
     current = Lock.current(plugin_sources(kit.plugins), seed=prepared.training.seed, data=data)
     if not run.lock.is_file():
         prepared.tokenizers.save(run.tokenizer)
+        write_labels(run, prepared.data.labels())
         current.write(run.lock)
         return current
     lock = Lock.read(run.lock)

@@ -7,8 +7,10 @@ import json
 import torch
 from torch import Tensor
 
+from kit.model.families import Model
 from kit.runs.atomic import write_text
 from kit.runs.directory import RunDirectory
+from kit.runs.parts import Checkpoint
 from kit.runs.store import CheckpointStore
 from kit.runs.tensors import replace_tensors
 from kit.training.averaging import mean_of_last
@@ -49,13 +51,17 @@ def final_weights(prepared: Prepared, store: CheckpointStore) -> dict[str, Tenso
     if average is not None and average.last is not None:
         return mean_of_last(store, average.last)
     best = store.best()
-    checkpoint = store.load_latest() if best is None else store.load(best)
+    return averaged_weights(prepared.model, store.load_latest() if best is None else store.load(best))
+
+
+def averaged_weights(model: Model, checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The moving average of a checkpoint, else its weights as they are."""
     averaged = checkpoint.training["average"]
     if averaged is None:
         return checkpoint.weights
     # Through the model, because a parameter that two modules share has two names in its state and one in the average.
-    load_weights(prepared.model, checkpoint.weights)
+    load_weights(model, checkpoint.weights)
     with torch.no_grad():
-        for name, parameter in prepared.model.named_parameters():
+        for name, parameter in model.named_parameters():
             parameter.copy_(averaged[name])
-    return {name: value.clone() for name, value in prepared.model.state_dict().items()}
+    return {name: value.clone() for name, value in model.state_dict().items()}

@@ -114,11 +114,7 @@ def _model(choices: Choices, kit: Kit, data: Data, tokenizers: Tokenizers) -> Mo
             f"model.vocabulary says {wanted.source} source and {wanted.target} target tokens, and the tokenizer has "
             f"{sizes.source} and {sizes.target}\n    leave model.vocabulary out, and the tokenizer decides"
         )
-    symbols = {
-        "encoder": tuple(map(tokenizers.source.token, range(sizes.source))),
-        "decoder": tuple(map(tokenizers.target.token, range(sizes.target))),
-    }
-    model = kit.build(recipe, sizes, symbols)
+    model = kit.build(recipe, sizes, tokenizers.symbols())
     labels = data.labels()
     classes = getattr(model.head.options, "classes", None)
     if labels and classes is not None and classes != len(labels):
