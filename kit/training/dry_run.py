@@ -17,6 +17,7 @@ from kit.data.packing import WindowRows
 from kit.data.rows import ExampleRows, Rows
 from kit.data.steps import share_of
 from kit.recipe.sections import Recipe
+from kit.training.memory import keep_memory
 from kit.training.preparing import Prepared, prepare
 from kit.training.quiet import silence
 
@@ -52,6 +53,7 @@ def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
     """Get a recipe ready and time a few steps of it on this process."""
     silence()
     torch.set_flush_denormal(True)
+    keep_memory()
     prepared = prepare(recipe, kit, folder)
     training, sampler = prepared.training, prepared.feed.sampler
     device = _device(training.accelerator)

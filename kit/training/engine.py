@@ -35,6 +35,7 @@ from kit.training.group import Group, joined
 from kit.training.logbook import Logbook
 from kit.training.marking import LastMark, Marks
 from kit.training.membership import Member, as_started
+from kit.training.memory import keep_memory
 from kit.training.module import TrainingModule
 from kit.training.origin import read_origin, write_origin
 from kit.training.patience import Patience
@@ -81,6 +82,7 @@ def train(
     """
     silence()
     torch.set_flush_denormal(True)  # numbers too small to matter would slow a CPU down many times
+    keep_memory()
     reporter = reporter or Silent()
     if (member := Member.found()) is not None:
         recipe = as_started(recipe, member)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Literal
@@ -84,6 +84,7 @@ def read_words(path: Path, stress: bool, marks: bool) -> dict[str, list[str]]:
     return words
 
 
+@cache
 def split_of(word: str) -> Split:
     """The split a word is in, with all its pronunciations."""
     number = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") % 20

@@ -82,3 +82,41 @@ def test_no_predictions_cost_nothing():
 def test_a_large_score_does_not_overflow():
     loss, _ = cross_entropy(torch.tensor([[1e4, -1e4, 0.0]]), torch.tensor([1]))
     assert loss.item() == 2e4
+
+
+def test_scores_of_a_product_give_their_memory_to_the_gradient():
+    torch.manual_seed(0)
+    x, table = torch.randn(300, 7, dtype=torch.float64), torch.randn(V, 7, dtype=torch.float64)
+    gold = torch.randint(0, V, (300,))
+    ours, theirs = (table.clone().requires_grad_() for _ in range(2))
+    product = F.linear(x, ours)
+    loss, _ = cross_entropy(product, gold)
+    wanted = F.cross_entropy(F.linear(x, theirs), gold, reduction="sum")
+    for total in (loss, wanted):
+        (total / 300).backward()
+    assert torch.allclose(loss, wanted, rtol=1e-12)
+    assert torch.allclose(ours.grad, theirs.grad, atol=1e-14)
+    assert product.detach().sum().abs() < 1e-9  # the gradient of every row sums to zero
+    with pytest.raises(RuntimeError, match="twice"):
+        (loss / 300).backward()
+
+
+def test_scores_that_something_else_needs_are_left_alone():
+    torch.manual_seed(0)
+    ours = torch.randn(5, V, dtype=torch.float64, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+    gold = torch.randint(0, V, (5,))
+    capped = ours.tanh()  # whose gradient looks back at its result
+    before = capped.detach().clone()
+    cross_entropy(capped, gold)[0].backward()
+    F.cross_entropy(theirs.tanh(), gold, reduction="sum").backward()
+    assert torch.equal(capped, before)
+    assert torch.allclose(ours.grad, theirs.grad, atol=1e-14)
+
+
+def test_many_rows_are_as_few(monkeypatch):
+    ours, gold = scores()
+    whole = cross_entropy(ours, gold, Smoothing(0.1))
+    monkeypatch.setattr("kit_objective.cross_entropy.AT_ONCE", 2 * V)
+    apart = cross_entropy(ours, gold, Smoothing(0.1))
+    assert torch.allclose(whole[0], apart[0], rtol=1e-12) and torch.allclose(whole[1], apart[1], rtol=1e-12)
