@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from kit.decoding.checks import search_problems
 from kit.errors import KitError, Problem, RecipeError
 from kit.model.assembly import Assembly
 from kit.model.blueprint import blueprint
@@ -29,6 +30,7 @@ def checked_recipe(source: RecipeSource, registry: Registry, overrides: Iterable
     assembly = Assembly(registry)
     problems = list(assembly.check(loaded.recipe.model)) or list(_trial(loaded.recipe, assembly))
     problems += training_problems(loaded.recipe, registry)
+    problems += search_problems(loaded.recipe, registry)
     if problems:
         raise RecipeError([loaded.locate_problem(problem) for problem in problems])
     return loaded.recipe

@@ -91,8 +91,14 @@ class Site:
     """The sublayers of the layer it is in, in order: attention, feedforward, ..."""
     causal: bool = False
     """Whether the stack writes a text from left to right."""
+    kept: Mapping[str, Sequence[int]] = field(default_factory=dict, repr=False, compare=False)
+    """The heads that are left of attentions that have lost some, by the name of their site."""
     inherited: Mapping[str, Options] = field(default_factory=dict, repr=False, compare=False)
     """Parts chosen once for the whole model (norm, position), for stacks that name none of their own."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Itself: a copy of a model sits where the model sat, and the builder knows every plugin there is."""
+        return self
 
     def at(self, *steps: str | int, **changes: Any) -> Self:
         """The site of something inside this one: `site.at("layers", 3, layer=3)`."""
@@ -131,6 +137,10 @@ class Component:
     """Whether this is the part a recipe gets where it names none of this kind (at most one part a kind)."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Options, as a recipe would write them, that laws and documentation try it with besides its defaults."""
+    yardstick: ClassVar[bool] = False
+    """Whether other parts of its kind are measured beside this one (at most one part a kind); a default is one too."""
+    version: ClassVar[int] = 1
+    """Goes up when an option is renamed or comes to mean something else; a recipe says its own: `use: name@1`."""
 
     options: Options
 
@@ -138,6 +148,11 @@ class Component:
     def part_name(cls) -> str:
         """The name that a recipe selects it by."""
         return str(get_args(cls.options_type.model_fields["use"].annotation)[0])
+
+    @classmethod
+    def migrate(cls, options: Mapping[str, Any], version: int) -> Mapping[str, Any]:
+        """Options that a recipe wrote for an earlier version, as this version wants them; `use` is not among them."""
+        return options
 
     @classmethod
     def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:

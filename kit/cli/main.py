@@ -9,7 +9,25 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from kit.cli import check, diff, explain, launch, listing, matrix, runs, schema, show, train
+from kit.cli import (
+    check,
+    compare,
+    diff,
+    evaluate,
+    explain,
+    export,
+    launch,
+    listing,
+    matrix,
+    plugin,
+    predict,
+    runs,
+    schema,
+    serve,
+    show,
+    study,
+    train,
+)
 from kit.cli.console import errors
 from kit.errors import KitError
 from kit.kit import Kit
@@ -32,7 +50,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Plugins may add commands of their own; kit list plugins shows what is installed.",
 )
-for module in (check, explain, diff, listing, show, schema, train, launch, runs, matrix):
+for module in (
+    check,
+    explain,
+    export,
+    diff,
+    listing,
+    show,
+    schema,
+    train,
+    predict,
+    evaluate,
+    compare,
+    launch,
+    runs,
+    matrix,
+    plugin,
+    serve,
+    study,
+):
     module.add_to(app)
 
 

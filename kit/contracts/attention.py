@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -63,6 +64,13 @@ class Attention(Part):
 
         state: what `start` gave, while decoding; it is read and brought up to date. Returns the shape of x.
         """
+
+    def with_heads(self, chosen: Sequence[int]) -> dict[str, Tensor] | None:
+        """Its parameters with only these of its heads, as a part built for a site that has `kept` them has them.
+
+        None where heads cannot be taken out.
+        """
+        return None
 
     def value_path(self) -> list[Tensor]:
         """The weight matrices that carry values to the output, not those that choose; some residuals scale them."""

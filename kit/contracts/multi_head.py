@@ -6,14 +6,16 @@ Shapes: B rows, Q queries, K keys, H heads, G groups of keys, E width of a query
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
+import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from kit.component import Dims, Options, Site
 from kit.contracts.attention import Attention
+from kit.contracts.narrowing import Kept, narrowed_parameters, narrowed_scope
 from kit.dropout import drop
 from kit.errors import Problem
 from kit.scope import Scope, repeat_groups
@@ -45,11 +47,19 @@ class MultiHeadAttention(Attention):
     """Override `weigh` for other weights, or `attend` where there is a faster way than weights times values."""
 
     options: MultiHeadOptions
+    by_head: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a variant adds whose first axis is its heads, so that it can be had with fewer of them."""
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)
         self.heads, self.key_width = self.head_shape(options, dims)
         self.groups = options.groups or self.heads
+        self.kept: Kept | None = None
+        """Which heads are left, where some were taken out."""
+        if (left := site.kept.get(site.name)) is not None:
+            self.kept = Kept(tuple(left), self.heads // self.groups)
+            self.heads, self.groups = len(self.kept.heads), len(self.kept.groups)
+            self.register_forward_pre_hook(_narrow)
         self.value_width = options.value_width or self.key_width
         self.q_size, self.k_size = self.heads * self.key_width, self.groups * self.key_width
         self.v_size = options.value_rank or self.groups * self.value_width
@@ -101,6 +111,9 @@ class MultiHeadAttention(Attention):
                 "groups",
                 hint="take a number of groups that divides the number of heads",
             )
+        left, heads = site.kept.get(site.name), cls.head_shape(options, dims)[0]
+        if left is not None and (len(set(left)) < len(left) or any(head >= heads for head in left)):
+            yield site.problem(f"kept_heads of {site.name} are {list(left)}; wanted different ones of 0 to {heads - 1}")
 
     @property
     def scale(self) -> float:
@@ -170,6 +183,10 @@ class MultiHeadAttention(Attention):
         up = [self.value_up.weight] if hasattr(self, "value_up") else []
         return [fused.weight[-self.v_size :], *up, self.output.weight]
 
+    def with_heads(self, chosen: Sequence[int]) -> dict[str, Tensor] | None:
+        """Cut out of the projections; None where a variant has parameters that it does not name in `by_head`."""
+        return narrowed_parameters(self, chosen)
+
     def start(self) -> State:
         """Keys and values of what was read, or of the memory."""
         return KeyValueState() if self.dims.memory is None else MemoryState()
@@ -187,14 +204,15 @@ class MultiHeadAttention(Attention):
         v_BGKF = self._split(v, self.groups)
         if isinstance(state, KeyValueState):
             k_BGKE, v_BGKF = state.append(k_BGKE, v_BGKF)
-        return q_BHQE, k_BGKE, v_BGKF
+        return q_BHQE, self._shared(k_BGKE), self._shared(v_BGKF)
 
     def _project_memory(
         self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         q_BHQE = self.shape_queries(self._split(scope.queries.pad(self.query(x)), self.heads))
         if isinstance(state, MemoryState) and state.projected is not None:
-            return q_BHQE, *state.projected
+            k_BGKE, v_BGKF = state.projected
+            return q_BHQE, self._shared(k_BGKE), self._shared(v_BGKF)
         assert memory is not None, f"{self.site.name} attends to a memory and was given none"
         k, v = self.key_value(memory).split((self.k_size, self.v_size), -1)
         if hasattr(self, "value_up"):
@@ -204,9 +222,21 @@ class MultiHeadAttention(Attention):
         if isinstance(state, MemoryState):
             # Read at every step, so it pays to lay each head's keys side by side.
             state.projected = k_BGKE, v_BGKF = k_BGKE.contiguous(), v_BGKF.contiguous()
-        return q_BHQE, k_BGKE, v_BGKF
+        return q_BHQE, self._shared(k_BGKE), self._shared(v_BGKF)
+
+    def _shared(self, x_BGKE: Tensor) -> Tensor:
+        """Keys or values for each head, where groups have lost different numbers of heads; else as they are."""
+        if self.kept is None or self.kept.is_even:
+            return x_BGKE
+        return x_BGKE.index_select(1, torch.tensor(self.kept.group_of, device=x_BGKE.device))
 
     @staticmethod
     def _split(x_BLD: Tensor, heads: int) -> Tensor:
         x_BLHE: Tensor = x_BLD.unflatten(-1, (heads, x_BLD.shape[-1] // heads))
         return x_BLHE.transpose(1, 2)
+
+
+def _narrow(part: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What position parts say of each head is for the heads that are left."""
+    x, memory, scope, *state = given
+    return x, memory, narrowed_scope(scope, part.kept.heads), *state

@@ -49,6 +49,9 @@ class Loss:
     """The surprise at the right answers, summed, without smoothing; not differentiated."""
     correct: Tensor | None = None
     """How many predictions were right; only where the model is not being trained."""
+    rows: Tensor | None = None
+    """[rows, 3]: nats, predictions and right ones of each row of the batch, which sum to those above; only where the
+    model is not being trained. Without it there are no intervals around figures."""
 
 
 class Objective(Component, ABC):
@@ -82,6 +85,7 @@ class Objective(Component, ABC):
     def begin(self, model: Model, batch: Batch) -> tuple[Session, Tokens] | None:
         """A session, and the first tokens for it to read, after which the model writes its answer to each row.
 
-        None where this objective trains no answers that are written.
+        The rows are those that are trained on, or such rows without their answers; of plain text, its beginning. None
+        where this objective trains no answers that are written.
         """
         return None

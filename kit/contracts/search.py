@@ -101,6 +101,8 @@ class Search(Component, ABC):
 
     needs_draft: ClassVar[bool] = False
     """Whether a request must bring a draft decoder."""
+    several: ClassVar[str] = ""
+    """The option that says how many hypotheses to give for a text; empty where it is always one."""
     needs_vectors: ClassVar[bool] = False
     """Whether the decoder must show the vectors of its last step, as a session does: `decoder.vectors`, [R, L, D]."""
 

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from kit.component import Options, Slot
 from kit.errors import KitError
 from kit.recipe.bound import MEMBER, BoundModel, BoundSlot
-from kit.registry import Registry
+from kit.registry import Registry, split_version
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -91,7 +91,9 @@ class Binder:
             part = self.registry.of_options(options_type)
         except KitError:
             return [plain]
-        return [part.name, part.scoped] if part.name in self.registry.names(part.kind) else [part.scoped]
+        names = [part.name, part.scoped] if part.name in self.registry.names(part.kind) else [part.scoped]
+        version = part.component.version
+        return names + [f"{name}@{version}" for name in names if version > 1]
 
     def rewritten(self, annotation: Any) -> Any:
         """An annotation with slots and models bound, union members labelled, and plain values strict."""
@@ -132,7 +134,7 @@ class Binder:
 
 
 def _unscoped(name: Any) -> Any:
-    return name.rpartition("/")[2] if isinstance(name, str) else name
+    return split_version(name.rpartition("/")[2])[0] if isinstance(name, str) else name
 
 
 def _holds_slot(annotation: Any) -> bool:

@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from kit.component import Options
 from kit.errors import KitError
+from kit.registry import split_version
 
 if TYPE_CHECKING:
     from kit.recipe.bind import Binder
@@ -113,13 +114,29 @@ class BoundSlot:
         if not isinstance(value, Mapping):
             raise PydanticCustomError("kit_slot", "not a part", {"kind": self.kind})
         try:
-            return handler(value)
+            return handler(self._migrated(value))
         except (ValidationError, PydanticCustomError):
             raise
         except Exception as error:
             part = self.part_of(value)
             text = f"checking the options of {self.kind} '{part.scoped}' failed with {type(error).__name__}: {error}"
             raise PydanticCustomError("kit_part", "{text}", {"text": text, "exit_code": 3}) from error
+
+    def _migrated(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options that were written for an earlier version of their part, brought to the one that is installed."""
+        name, written = split_version(value["use"]) if isinstance(value.get("use"), str) else ("", None)
+        if written is None:
+            return value
+        part = self.part_of(value)
+        installed = part.component.version
+        if not 1 <= written <= installed:
+            text = (
+                f"the recipe wants version {written} of the {self.kind} {part.name!r}, and {part.origin} has version "
+                f"{installed}\n    " + (f"a newer {part.distribution} is needed" if written else "versions begin at 1")
+            )
+            raise PydanticCustomError("kit_part", "{text}", {"text": text, "exit_code": 4})
+        options = {key: option for key, option in value.items() if key != "use"}
+        return {"use": name, **(options if written == installed else part.component.migrate(options, written))}
 
     def _tag(self, value: Any) -> str:
         return CHOSEN + self.part_of(value).scoped

@@ -68,7 +68,8 @@ class _Writer:
             part = self.registry.of_options(type(options))
         except PartNotFound:
             return options.use
-        return part.name if part.name in self.registry.names(part.kind) else part.scoped
+        name = part.name if part.name in self.registry.names(part.kind) else part.scoped
+        return f"{name}@{part.component.version}" if part.component.version > 1 else name
 
 
 class _Dumper(yaml.SafeDumper):

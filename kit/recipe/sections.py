@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from kit.recipe.section import Section as Section
 from kit.recipe.training_section import TokenizerPair, TrainingSection
-from kit.slots import DataSlot, EmbeddingSlot, HeadSlot, NormSlot, PositionSlot, StackSlot, TokenizerSlot
+from kit.slots import DataSlot, EmbeddingSlot, HeadSlot, NormSlot, PositionSlot, SearchSlot, StackSlot, TokenizerSlot
 
 Family = Literal["encoder-decoder", "encoder", "decoder"]
 
@@ -49,6 +49,9 @@ class ModelSection(Section):
     """The stack that reads the source."""
     decoder: StackSlot | None = None
     """The stack that writes the target."""
+    kept_heads: dict[str, list[NonNegativeInt]] | None = None
+    """Which heads are left of attentions that have lost some, by where they are: {decoder.0.attention: [0, 3]}. Written
+    by `kit prune`."""
     head: HeadSlot | None = None
     """What is read off the last layer; left out, the next token (or the masked ones)."""
 
@@ -68,3 +71,6 @@ class Recipe(Section):
     """What the model learns from."""
     training: TrainingSection | None = None
     """How the model is trained."""
+    search: SearchSlot | None = None
+    """How the trained model writes: at the end of training, in `kit predict` and in `kit evaluate`; left out, by the
+    installed default. Measurements between, on validation examples, are made with that default, because it is quick."""

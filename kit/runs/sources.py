@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import sys
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -61,6 +62,8 @@ def source_of(module: ModuleType | str, distribution: str | None = None) -> Sour
 
 def _files_of_module(module: ModuleType | str) -> dict[str, Path]:
     """The files of a module, or of the whole package that it is the door of; also right for an editable install."""
+    if isinstance(module, str) and module in sys.modules:
+        module = sys.modules[module]  # also a script or a notebook, of which no specification tells
     if isinstance(module, str):
         spec = importlib.util.find_spec(module)
         origin, folders = (spec.origin, spec.submodule_search_locations) if spec else (None, None)

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit.component import Options
 from kit.contracts.data import Data, Split
 from kit.contracts.metric import Metric
 from kit.contracts.objective import Objective
 from kit.contracts.part import Part
 from kit.data.rows import ExampleRows
 from kit.data.tokenizing import Tokenizers
+from kit.decoding.building import Writer
 from kit.errors import KitError
 from kit.model.families import Model
 from kit.recipe.sections import Recipe, Vocabularies
@@ -54,16 +56,26 @@ class Prepared:
         return self.choices.training
 
     def evaluator(self, split: Split, most: int | None = None) -> Evaluator:
-        """Measures a model on a split, or on so many of its examples."""
+        """Measures a model on a split with the recipe's search, or quickly on so many of its examples."""
+        target = self.tokenizers.target
+        writes = self.objective.per_token and any(metric.reads_answers for metric in self.metrics.values())
+        writer = self.writer(self.recipe.search if most is None else None) if writes else None
         return Evaluator(
             self.objective,
             self.metrics,
             self.feeds.held_out(split, self.training.batch_tokens, most),
             self.data.open(split),
-            self.tokenizers.target,
+            target,
+            writer,
             length=self.recipe.model.length,
-            longest=self._longest_answer(),
+            longest=writer.search.options.length if writer is not None and most is None else self._longest_answer(),
+            labels=self.data.labels(),
         )
+
+    def writer(self, search: Options | None) -> Writer:
+        """What writes answers: a search with its constraints, or the installed default."""
+        target = self.tokenizers.target
+        return Writer.build(search, self.choices.registry, target.encode, target.size)
 
     def with_new_model(self, kit: Kit) -> Prepared:
         """The same with a model of its own, as it would be before any training."""
@@ -72,7 +84,7 @@ class Prepared:
     def _longest_answer(self) -> int:
         rows = self.feed.rows
         if isinstance(rows, ExampleRows) and rows.encoded.target is not None:
-            return ANSWER_ROOM * int(rows.encoded.target.lengths.max(initial=1))
+            return ANSWER_ROOM * int(rows.encoded.target.lengths.max(initial=1)) + 1
         return self.recipe.model.length
 
 
@@ -94,7 +106,10 @@ def prepare(
     feed = feeds.training(training.batch_tokens, training.seed)
     randomness.begin(training.seed)
     model = _model(choices, kit, data, tokenizers)
-    return Prepared(choices, data, tokenizers, objective, choices.metrics(), model, feeds, feed)
+    prepared = Prepared(choices, data, tokenizers, objective, choices.metrics(), model, feeds, feed)
+    if recipe.search is not None:
+        prepared.writer(recipe.search)  # what is wrong with it shows now, not after the training
+    return prepared
 
 
 def start_parts(model: Model) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from kit import Metric, Options, Results
+import numpy as np
+from numpy.typing import NDArray
+
+from kit import Options, Results, SummedMetric
 
 
 class AccuracyOptions(Options):
@@ -13,13 +17,17 @@ class AccuracyOptions(Options):
     use: Literal["accuracy"] = "accuracy"
 
 
-class AccuracyMetric(Metric):
+class AccuracyMetric(SummedMetric):
     """Right predictions over all predictions."""
 
     options_type = AccuracyOptions
     lower_is_better = False
     is_share = True
 
-    def measure(self, results: Results) -> float:
+    def counts(self, examples: Sequence[Results]) -> NDArray[np.float64]:
+        """Right predictions, and all."""
+        return np.array([[it.correct, it.predicted] for it in examples], dtype=np.float64)
+
+    def figure(self, sums: NDArray[np.float64]) -> float:
         """0 to 1."""
-        return results.correct / max(1, results.predicted)
+        return float(sums[0] / max(1.0, sums[1]))

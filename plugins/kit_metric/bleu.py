@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Literal
 
-from kit import KitError, Results
-from kit_metric.answers import AnswerMetric, LabelledOptions
+from kit_metric.answers import LabelledOptions
+from kit_metric.sacre import SacreMetric
 
 
 class BleuOptions(LabelledOptions):
@@ -19,33 +18,18 @@ class BleuOptions(LabelledOptions):
     """How sacrebleu cuts text into words."""
 
 
-class BleuMetric(AnswerMetric):
-    """Over the whole set of answers, against raw references."""
+class BleuMetric(SacreMetric):
+    """N-grams of words that answers share with references, 0 to 100."""
 
     options_type = BleuOptions
     options: BleuOptions
     lower_is_better = False
 
-    def measure(self, results: Results) -> float:
-        """0 to 100."""
-        most = max((len(answer.references) for answer in results.answers), default=0)
-        if not most:
-            return 0.0
-        # Where an example has fewer references than others, its first fills the place: it changes no n-gram count.
-        filled = [it.references + it.references[:1] * most for it in results.answers]
-        streams = [[references[place] for references in filled] for place in range(most)]
-        self._scorer = self._new_scorer()
-        return float(self._scorer.corpus_score([answer.text for answer in results.answers], streams).score)
+    @property
+    def label(self) -> str:
+        """As people write it."""
+        return self.options.label or "BLEU"
 
-    def signature(self) -> str:
-        """sacrebleu's."""
-        scorer = getattr(self, "_scorer", None)
-        return "" if scorer is None else str(scorer.get_signature())
-
-    def _new_scorer(self) -> Any:
-        try:
-            metrics = import_module("sacrebleu.metrics")
-        except ImportError as error:
-            hint = "pip install 'kitformer[metrics]'"
-            raise KitError(f"BLEU is measured with sacrebleu, which is missing: {hint}") from error
+    def new_scorer(self, metrics: Any) -> Any:
+        """sacrebleu's BLEU."""
         return metrics.BLEU(lowercase=self.options.lowercase, tokenize=self.options.tokenize)

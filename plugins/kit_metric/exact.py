@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kit import Results
-from kit_metric.answers import AnswerMetric, LabelledOptions
+from kit import Answer
+from kit_metric.answers import LabelledOptions, ShareMetric, is_right
 
 
 class ExactOptions(LabelledOptions):
@@ -14,14 +14,12 @@ class ExactOptions(LabelledOptions):
     use: Literal["exact"] = "exact"
 
 
-class ExactMetric(AnswerMetric):
+class ExactMetric(ShareMetric):
     """Answers that equal one of their references; white space at the ends does not count."""
 
     options_type = ExactOptions
     lower_is_better = False
-    is_share = True
 
-    def measure(self, results: Results) -> float:
-        """0 to 1."""
-        right = [any(it.text.strip() == reference.strip() for reference in it.references) for it in results.answers]
-        return sum(right) / max(1, len(right))
+    def holds(self, answer: Answer) -> bool:
+        """It is right."""
+        return is_right(answer)

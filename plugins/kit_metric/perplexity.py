@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
-from kit import Metric, Options, Results
+import numpy as np
+from numpy.typing import NDArray
+
+from kit import Options, Results, SummedMetric
 
 
 class PerplexityOptions(Options):
@@ -14,14 +18,18 @@ class PerplexityOptions(Options):
     use: Literal["perplexity"] = "perplexity"
 
 
-class PerplexityMetric(Metric):
+class PerplexityMetric(SummedMetric):
     """The exponential of the mean surprise, without label smoothing."""
 
     options_type = PerplexityOptions
 
-    def measure(self, results: Results) -> float:
+    def counts(self, examples: Sequence[Results]) -> NDArray[np.float64]:
+        """The surprise, and how many predictions there were."""
+        return np.array([[it.nats, it.predicted] for it in examples], dtype=np.float64)
+
+    def figure(self, sums: NDArray[np.float64]) -> float:
         """From 1 up."""
         try:
-            return math.exp(results.nats / max(1, results.predicted))
+            return math.exp(float(sums[0]) / max(1.0, float(sums[1])))
         except OverflowError:
             return math.inf

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kit import Results
-from kit_metric.answers import AnswerMetric, LabelledOptions
+from kit import Answer
+from kit_metric.answers import LabelledOptions, ShareMetric, is_right
 
 
 class SequenceErrorOptions(LabelledOptions):
@@ -14,13 +14,11 @@ class SequenceErrorOptions(LabelledOptions):
     use: Literal["sequence_error"] = "sequence_error"
 
 
-class SequenceErrorMetric(AnswerMetric):
+class SequenceErrorMetric(ShareMetric):
     """Answers that equal none of their references; white space at the ends does not count."""
 
     options_type = SequenceErrorOptions
-    is_share = True
 
-    def measure(self, results: Results) -> float:
-        """0 to 1."""
-        wrong = [all(it.text.strip() != reference.strip() for reference in it.references) for it in results.answers]
-        return sum(wrong) / max(1, len(wrong))
+    def holds(self, answer: Answer) -> bool:
+        """It is wrong."""
+        return not is_right(answer)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
+
 from kit import Batch, Loss, Model, Objective, Serves
-from kit_objective.cross_entropy import SmoothedOptions, Smoothing, Spread, cross_entropy
+from kit_objective.cross_entropy import SmoothedOptions, Spread, loss_of
 
 
 class ClassesOptions(SmoothedOptions):
@@ -30,6 +32,6 @@ class ClassesObjective(Objective):
         assert batch.source is not None and batch.labels is not None
         scores = model(batch.source, packed=True)
         spread: Spread = "all" if self.options.spread == "all" else "others"
-        total, nats = cross_entropy(scores, batch.labels, Smoothing(self.options.smoothing, spread))
-        correct = None if model.training else (scores.argmax(1) == batch.labels).sum()
-        return Loss(total, len(batch.labels), nats, correct)
+        options = self.options.model_copy(update={"spread": spread})
+        rows = len(batch.labels)
+        return loss_of(scores, batch.labels, options, model.training, (rows, torch.arange(rows, device=scores.device)))

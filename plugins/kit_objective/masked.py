@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kit import Batch, KitError, Loss, Model, Objective, Serves, Special
 from kit_objective.cross_entropy import SmoothedOptions, loss_of
-from kit_objective.shifting import real, rows_of
+from kit_objective.shifting import places, real, rows_of
 
 
 class MaskedOptions(SmoothedOptions):
@@ -51,7 +51,8 @@ class MaskedObjective(Objective):
         ids, chosen = self.disturb(tokens.ids, tokens.valid, batch, _vocabulary(model))
         scores = rows_of(model(replace(tokens, ids=ids), packed=True))
         kept = real(chosen, tokens.valid)
-        return loss_of(scores[kept], real(tokens.ids, tokens.valid)[kept], self.options, model.training)
+        gold = real(tokens.ids, tokens.valid)[kept]
+        return loss_of(scores[kept], gold, self.options, model.training, places(tokens.ids, tokens.valid, kept))
 
     def disturb(self, ids: Tensor, valid: Tensor | None, batch: Batch, vocabulary: int) -> tuple[Tensor, Tensor]:
         """What the model sees, and which tokens are predicted; special tokens are neither chosen nor put in."""

@@ -10,7 +10,7 @@ import torch
 
 from kit import Batch, DecoderModel, Loss, Model, Objective, Serves, Session, Special, Tokens
 from kit_objective.cross_entropy import SmoothedOptions, loss_of
-from kit_objective.shifting import real, rows_of, shifted
+from kit_objective.shifting import places, real, rows_of, shifted
 
 
 class PrefixOptions(SmoothedOptions):
@@ -38,19 +38,20 @@ class PrefixObjective(Objective):
         inputs, following, valid = shifted(tokens)
         scores = rows_of(model(inputs, packed=True))
         kept = real(~tokens.facts["prefix"][:, 1:].bool(), valid)
-        return loss_of(scores[kept], real(following, valid)[kept], self.options, model.training)
+        gold = real(following, valid)[kept]
+        return loss_of(scores[kept], gold, self.options, model.training, places(following, valid, kept))
 
     def begin(self, model: Model, batch: Batch) -> tuple[Session, Tokens] | None:
-        """Read the prefix: the source of a pair and the separator."""
+        """Read the prefix: the source of a pair and the separator; of a text, the whole row."""
         assert isinstance(model, DecoderModel) and batch.source is not None
-        prefix = batch.source.facts.get("prefix")
-        if prefix is None:
-            return None
-        prefix = prefix.bool()
+        tokens, valid = batch.source, batch.source.valid
+        whole = torch.ones_like(tokens.ids, dtype=torch.bool) if valid is None else valid
+        prefix = tokens.facts.get("prefix", whole).bool()
         longest = int(prefix.sum(1).max())
-        ids = torch.where(prefix, batch.source.ids, int(Special.PADDING))[:, :longest]
+        ids = torch.where(prefix, tokens.ids, int(Special.PADDING))[:, :longest]
         shown = prefix[:, :longest]
-        return model.start(), Tokens(ids, None if bool(shown.all()) else shown, {"prefix": shown}, right_padded=True)
+        facts = {name: fact[:, :longest] for name, fact in tokens.facts.items()} | {"prefix": shown}
+        return model.start(), Tokens(ids, None if bool(shown.all()) else shown, facts, right_padded=True)
 
     def _cut(self, step: int, index: int, length: int) -> int:
         """Where a window's prefix ends: at least one token is given, and one predicted."""

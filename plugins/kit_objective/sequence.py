@@ -8,7 +8,7 @@ import torch
 
 from kit import Batch, EncoderDecoder, Loss, Model, Objective, Serves, Session, Special, Tokens
 from kit_objective.cross_entropy import SmoothedOptions, loss_of
-from kit_objective.shifting import real, rows_of, shifted
+from kit_objective.shifting import places, real, rows_of, shifted
 
 
 class SequenceOptions(SmoothedOptions):
@@ -29,7 +29,7 @@ class SequenceObjective(Objective):
         assert batch.source is not None and batch.target is not None
         inputs, following, valid = shifted(batch.target)
         scores = rows_of(model(batch.source, inputs, packed=True))
-        return loss_of(scores, real(following, valid), self.options, model.training)
+        return loss_of(scores, real(following, valid), self.options, model.training, places(following, valid))
 
     def begin(self, model: Model, batch: Batch) -> tuple[Session, Tokens] | None:
         """Read the source, then the start of the target."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from kit import Tokens
@@ -20,6 +21,13 @@ def shifted(tokens: Tokens) -> tuple[Tokens, Tensor, Tensor | None]:
 def real(values: Tensor, valid: Tensor | None) -> Tensor:
     """Values of real tokens, row by row, in the order of packed scores: [N]."""
     return values.reshape(-1) if valid is None else values[valid]
+
+
+def places(ids: Tensor, valid: Tensor | None, kept: Tensor | None = None) -> tuple[int, Tensor]:
+    """How many rows there are, and the row of each real token, or of those that are kept of them."""
+    rows = torch.arange(ids.shape[0], device=ids.device)[:, None].expand_as(ids)
+    found = real(rows, valid)
+    return ids.shape[0], found if kept is None else found[kept]
 
 
 def rows_of(scores: Tensor) -> Tensor:

@@ -47,6 +47,7 @@ class BeamSearch(Search):
 
     options_type = BeamOptions
     options: BeamOptions
+    several = "nbest"
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
         """Up to `nbest` hypotheses for each text."""

@@ -27,6 +27,7 @@ class ExhaustiveSearch(Search):
 
     options_type = ExhaustiveOptions
     options: ExhaustiveOptions
+    several = "nbest"
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
         """The best `nbest` of all texts, for each text of the request."""

@@ -44,6 +44,7 @@ class SampleSearch(Search):
 
     options_type = SampleOptions
     options: SampleOptions
+    several = "samples"
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
         """`samples` hypotheses for each text."""

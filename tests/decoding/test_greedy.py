@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import build, texts
+from builders import KIT, build, texts
 
-from kit import Special, Tokens, greedy
+from kit import Special, Tokens, Writer
 from kit_head.language import LanguageOptions
 
 
@@ -21,6 +21,11 @@ def by_hand(model, source, first: list[int], most: int) -> list[int]:
             break
         written.append(token)
     return written
+
+
+def greedy(session, first: Tokens, limits: int | list[int]) -> list[list[int]]:
+    """What the default search writes."""
+    return [found.tokens for (found,) in Writer.build(None, KIT.registry).write(session, limits, first)]
 
 
 def lively(family: str):

@@ -10,10 +10,12 @@ import pytest
 from kit import Answer, Results
 from kit_metric.accuracy import AccuracyMetric, AccuracyOptions
 from kit_metric.bleu import BleuMetric, BleuOptions
+from kit_metric.character_error import CharacterErrorMetric, CharacterErrorOptions
+from kit_metric.edits import edit_distance
 from kit_metric.exact import ExactMetric, ExactOptions
 from kit_metric.perplexity import PerplexityMetric, PerplexityOptions
 from kit_metric.sequence_error import SequenceErrorMetric, SequenceErrorOptions
-from kit_metric.token_error import TokenErrorMetric, TokenErrorOptions, edit_distance
+from kit_metric.token_error import TokenErrorMetric, TokenErrorOptions
 
 
 def results(*answers: tuple[str, tuple[str, ...]]) -> Results:
@@ -44,7 +46,7 @@ def test_token_error_takes_the_nearest_reference():
 
 def test_token_error_by_character():
     found = results(("kitten", ("sitting",)))
-    assert TokenErrorMetric(TokenErrorOptions(unit="character")).measure(found) == pytest.approx(3 / 7)
+    assert CharacterErrorMetric(CharacterErrorOptions()).measure(found) == pytest.approx(3 / 7)
 
 
 def test_exact_and_sequence_error_make_a_whole():

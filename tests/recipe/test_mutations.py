@@ -51,7 +51,11 @@ model:
       - {repeat: 3}
 """
 ROOT = Path(__file__).parents[2]
-FILES = [path for path in sorted((ROOT / "recipes").rglob("*.yaml")) if not path.name.endswith(".weights.yaml")]
+FILES = [
+    path
+    for path in sorted((ROOT / "recipes").rglob("*.yaml"))
+    if not path.name.endswith(".weights.yaml") and path.parent.name != "studies"
+]
 RECIPES = [EMBEDDED, *(path.read_bytes() for path in FILES)]
 REGISTRY = Kit().registry
 

@@ -1,0 +1,1 @@
+"""Judging trained models: figures with intervals, and whether one model is better than another."""
