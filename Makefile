@@ -10,13 +10,13 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test check bench soak clean
+.PHONY: train test check bench soak browser clean
 .DELETE_ON_ERROR:
 
 train: $(READY)
 	$(BIN)/kit train $(RECIPE) $(ARGS)
 
-test: $(READY)
+test: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(READY)
@@ -28,8 +28,17 @@ check: $(READY)
 bench: $(READY)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS) || exit 1; done
 
-soak: $(READY)
+soak: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow $(ARGS)
+
+# Pages are tried in a real browser, Debian's chromium. Where it cannot be installed, those tests are skipped, loudly.
+browser:
+	@if [ -n "$$KIT_BROWSER" ] || command -v chromium >/dev/null || command -v chromium-headless-shell >/dev/null; then exit 0; fi; \
+	say() { printf '\n*** The pages are NOT tested in a browser: %s.\n*** Install chromium, or name a browser in KIT_BROWSER.\n\n' "$$1" >&2; exit 0; }; \
+	command -v apt-get >/dev/null || say "there is no chromium, and no apt-get to install it with"; \
+	if [ "$$(id -u)" = 0 ]; then as=""; elif sudo -n true 2>/dev/null; then as="sudo -n"; else say "there is no chromium, and installing it needs root"; fi; \
+	echo "installing chromium, for the tests of the pages"; \
+	{ $$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -qq -y --no-install-recommends chromium >/dev/null; } || say "apt-get could not install chromium"
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
@@ -42,7 +51,7 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || { echo "creating .venv"; $(PYTHON) -m venv .venv; }
 	@echo "installing into .venv (the first time takes a few minutes)"
 	@$(PIP) install torch==2.13.0
-	@$(PIP) install --editable '.[dev,demo,metrics,plots]'
+	@$(PIP) install --editable '.[dev,demo,metrics,plots,serve]'
 	@touch $@
 
 readme: .venv/.ready ## fill the README's console blocks with what the commands print now

@@ -45,7 +45,8 @@ class Registry:
         return [part for name in sorted(by_name) for part in by_name[name]]
 
     def find(self, kind: str, name: str) -> Registered:
-        """The part of that kind that a recipe calls by this name, plain or scoped."""
+        """The part of that kind that a recipe calls by this name, plain or scoped, with or without a version."""
+        name, _ = split_version(name)
         distribution, slash, plain = name.rpartition("/")
         found = self._of_kind(kind).get(plain, [])
         if slash:
@@ -67,6 +68,11 @@ class Registry:
                 f"    name the one you want in the recipe: {kind}: {self._typed(defaults[0])}"
             )
         return defaults[0] if defaults else None
+
+    def yardstick(self, kind: str) -> Registered | None:
+        """The part that others of its kind are measured beside, if there is one."""
+        marked = [part for part in self.components(kind) if vars(part.component).get("yardstick")]
+        return marked[0] if marked else self.default(kind)
 
     def of_options(self, options_type: type[Options]) -> Registered:
         """The part that options of this type, or of a type derived from it, describe."""
@@ -123,6 +129,12 @@ class Registry:
         else:
             lines += [f"kit list {kind} shows all {len(names)}"]
         return "\n    ".join([*lines, *_suspicions(known if slash else self._plugins)])
+
+
+def split_version(name: str) -> tuple[str, int | None]:
+    """`name@2` as its name and its version; None where a recipe names no version."""
+    plain, at, version = name.rpartition("@")
+    return (plain, int(version)) if at and version.isascii() and version.isdigit() else (name, None)
 
 
 def _state(plugin: LoadedPlugin) -> str:

@@ -45,6 +45,8 @@ class Scope:
         self.rotates = "rotate" in places
         self.biased = bool(places & {"bias", "interact"})
         self.interacts = "interact" in places
+        self.narrowed: dict[tuple[int, ...], Scope] = {}
+        """The same for attentions that have lost heads, by those that are left."""
         self._blocks: BlockMask | None = None
         self._additive: dict[torch.dtype, Tensor] = {}
 
@@ -91,7 +93,8 @@ class Scope:
         if self.allowed is None:
             return None
         seeing = self.allowed.any(-1, keepdim=True)
-        if seeing.device.type == "cpu" and bool(seeing.all()):
+        # A graph that is exported must hold for every mask, so it does not look at this one.
+        if seeing.device.type == "cpu" and not torch.compiler.is_exporting() and bool(seeing.all()):
             return None
         return seeing
 
@@ -180,7 +183,8 @@ class Scope:
     @lazy
     def _blind(self) -> Tensor | None:
         """Queries that see nothing, where the kernel cannot be trusted with them (the CPU kernel gives them zero)."""
-        return None if self.queries.device.type == "cpu" or self.seeing is None else ~self.seeing
+        trusted = self.queries.device.type == "cpu" and not torch.compiler.is_exporting()
+        return None if trusted or self.seeing is None else ~self.seeing
 
     @lazy
     def _kernel_mask(self) -> Tensor | None:

@@ -113,6 +113,9 @@ def _part_problem(item: Any) -> str | None:
         return f"{name} is called {names[0]!r}; wanted a small letter followed by small letters, digits, _ and -"
     if use.default != names[0]:
         return f'{options_type.__name__}.use has no default; wanted: use: Literal["{names[0]}"] = "{names[0]}"'
+    version = getattr(item, "version", None)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        return f"{name}.version is {version!r}; wanted a whole number, 1 or more"
     missing = [method for method in dir(item) if getattr(getattr(item, method, None), "__isabstractmethod__", False)]
     return f"{name} does not define {', '.join(missing)}, which every {kind} has" if missing else None
 

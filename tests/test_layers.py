@@ -15,7 +15,20 @@ PARTS = sorted((ROOT / "plugins").rglob("*.py"))
 PACKAGES = sorted(path.parent.name for path in (ROOT / "plugins").glob("kit_*/__init__.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-ABOVE = {"data", "training", "decoding", "inspecting", "exchange", "laws", "cli", "runs"}
+ABOVE = {
+    "data",
+    "training",
+    "decoding",
+    "inspecting",
+    "exchange",
+    "exporting",
+    "laws",
+    "cli",
+    "runs",
+    "predicting",
+    "evaluating",
+    "studying",
+}
 NEVER_IMPORTS = {
     "errors": {"component", "contracts", "recipe", "model"} | ABOVE,
     "component": {"contracts", "recipe", "model", "registry", "plugins"} | ABOVE,
@@ -23,11 +36,15 @@ NEVER_IMPORTS = {
     "recipe": {"model"} | ABOVE - {"data"},
     "model": ABOVE - {"data"},
     "data": {"model", "recipe"} | ABOVE - {"data"},
-    "decoding": {"training", "cli"},
-    "training": {"cli"},
+    "decoding": {"training", "predicting", "evaluating", "cli"},
+    "training": {"predicting", "evaluating", "cli"},
+    "predicting": {"evaluating", "cli"},
+    "evaluating": {"cli"},
     "inspecting": {"cli"},
     "exchange": {"cli"},
+    "exporting": {"cli"},
     "laws": {"cli"},
+    "studying": {"cli"},
 }
 """For each area of the core, the areas that stand above it."""
 

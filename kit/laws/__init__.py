@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -30,21 +30,39 @@ _FILES = (
     "stack",
     "head",
     "every_part",
+    "keeping",
+    "schedule",
+    "optimizer",
+    "metric",
+    "constraint",
+    "search",
+    "objective",
+    "tokenizer",
+    "data",
 )
 # Reading a law enters it in the list.
 for _name in _FILES:
     import_module(f"kit.laws.{_name}")
 
+pytest_plugins = ("kit.laws.collecting",)
+"""Lets `pytest -p kit.laws --kit-plugin PACKAGE` collect the laws of a package."""
+
 __all__ = ["LAWS", "Law", "LawBroken", "Report", "Verdict", "check", "laws_of", "try_law"]
 
 
 def check(
-    part: type[Component] | Registered, kit: Kit | None = None, laws: Sequence[Law] | None = None, slow: bool = False
+    part: type[Component] | Registered,
+    kit: Kit | None = None,
+    laws: Sequence[Law] | None = None,
+    slow: bool = False,
+    quick: bool = False,
+    progress: Callable[[Law], None] | None = None,
 ) -> Report:
     """Hold a part to every law of its kind, with several sets of its options.
 
     part: its class, which no plugin needs to have brought yet, or what a registry gives; kit: whose parts may
-    stand around it; laws: only these; slow: also those that take long.
+    stand around it; laws: only these; slow: also those that take long; quick: with one set of options only;
+    progress: is told each law before it is tried.
     """
     from kit.kit import Kit
 
@@ -54,12 +72,16 @@ def check(
     if not chosen and laws is None:
         kinds = ", ".join(dict.fromkeys(each.kind for each in LAWS.values() if each.kind != EVERY_KIND))
         raise KitError(f"there are no laws for the kind {component.kind}\n    there are laws for {kinds}")
-    verdicts = tuple(try_law(each, component, kit) for each in chosen)
-    return Report(f"{component.kind} {component.part_name()}", verdicts)
+    verdicts = []
+    for each in chosen:
+        if progress is not None:
+            progress(each)
+        verdicts.append(try_law(each, component, kit, quick))
+    return Report(f"{component.kind} {component.part_name()}", tuple(verdicts))
 
 
-def try_law(law: Law, component: type[Component], kit: Kit | None = None) -> Verdict:
-    """Hold a part to one law; the first set of options that breaks it decides."""
+def try_law(law: Law, component: type[Component], kit: Kit | None = None, quick: bool = False) -> Verdict:
+    """Hold a part to one law; the first set of options that breaks it decides. quick: only the first that it takes."""
     from kit.kit import Kit
     from kit.laws.subject import subjects_of
 
@@ -71,7 +93,7 @@ def try_law(law: Law, component: type[Component], kit: Kit | None = None) -> Ver
             if reason is None:
                 law.check(subject)
                 kept = True
-                if law.once:
+                if law.once or quick:
                     break
             else:
                 reasons.append(reason)

@@ -16,7 +16,9 @@ Claim = Callable[["Subject"], str | None]
 """Why the law does not concern a subject, because its part claims no such thing; None where it does."""
 
 EVERY_KIND = "part"
-"""The kind of laws that hold for every part that is a module, whatever its own kind."""
+"""The kind of laws that hold for every part that is built for a place in a model, whatever its own kind."""
+BUILT = frozenset({"attention", "position", "norm", "residual", "mask", "feedforward", "embedding", "stack", "head"})
+"""The kinds that are built for a place in a model; others are built with their options alone."""
 
 
 class LawBroken(KitError):
@@ -65,7 +67,7 @@ def laws_of(kind: str) -> list[Law]:
     """The laws that a part of this kind is held to; none where the kit has no laws for the kind."""
     own = [each for each in LAWS.values() if each.kind == kind]
     every = [each for each in LAWS.values() if each.kind == EVERY_KIND]
-    return own + every if own else []
+    return own + every if kind in BUILT else own
 
 
 def broken(message: str) -> NoReturn:

@@ -12,6 +12,7 @@ from torch import nn
 from kit.component import Component, Options
 from kit.errors import KitError
 from kit.laws.bench import Bench
+from kit.laws.law import BUILT
 from kit.laws.setting import Setting, problems, settings
 from kit.laws.trying import tried
 from kit.registry import Registry
@@ -82,6 +83,6 @@ def _subjects(component: Any, registry: Registry) -> tuple[Subject, ...]:
     def fits(options: Options) -> bool:
         return bool(settings(bench, component, options))
 
-    chosen = tried(component.options_type, bench.plain, fits)
+    chosen = tried(component.options_type, bench.plain, fits, shrink=component.kind in BUILT)
     chosen += [bench.read(written) for written in component.examples]
     return tuple(Subject(component, options, bench) for options in chosen)

@@ -34,13 +34,16 @@ def slot_of(field: FieldInfo) -> tuple[str, bool] | None:
     return _slot_in(field.annotation)
 
 
-def tried(options_type: type[Options], fill: Fill, fits: Fits) -> list[Options]:
-    """The options to try; at least one, which may be refused everywhere, so that the refusal is seen."""
+def tried(options_type: type[Options], fill: Fill, fits: Fits, shrink: bool = True) -> list[Options]:
+    """The options to try; at least one, which may be refused everywhere, so that the refusal is seen.
+
+    shrink: whether large sizes are made small, for parts that are built with them.
+    """
     start: dict[str, Any] = {}
     for name, field in options_type.model_fields.items():
         if field.is_required():
             start[name] = _needed(field, fill)
-    for name, field in options_type.model_fields.items():
+    for name, field in options_type.model_fields.items() if shrink else ():
         small = [size for size in SMALL if isinstance(field.default, int) and field.default >= LARGE]
         start = _first_that_fits(options_type, start, name, small, fits)
     rounds = [start]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kit.component import Component, Dims, Options, Site
+from kit.contracts.attention import Attention
 from kit.contracts.embedding import Embedding
 from kit.contracts.head import Head
 from kit.contracts.stack import Stack
 from kit.errors import KitError, Problem, RecipeError
 from kit.model.families import DecoderModel, EncoderDecoder, EncoderModel, Model
+from kit.model.headless import HeadlessAttention
 from kit.model.side import Side
 from kit.recipe.sections import ModelSection, Vocabularies
 
@@ -58,6 +60,8 @@ class Assembly:
     def build(self, options: Options, dims: Dims, site: Site) -> Any:
         """Build one part; what goes wrong is said with its place in the recipe."""
         component: Any = self.component_of(options)
+        if issubclass(component, Attention) and (left := site.kept.get(site.name)) is not None and not left:
+            component = HeadlessAttention
         try:
             return component(options, dims, site)
         except RecipeError:
@@ -76,7 +80,11 @@ class Assembly:
         plan = Plan(self, section, vocabularies, symbols)
         embeddings = plan.embeddings()
         sides = {name: plan.side(name, embedding) for name, embedding in embeddings.items()}
-        return FAMILIES[section.family](sides, plan.head(), section.tie in ("output", "all"))
+        model = FAMILIES[section.family](sides, plan.head(), section.tie in ("output", "all"))
+        unknown = list(_unknown_sites(model, section.kept_heads or {}))
+        if unknown:
+            raise RecipeError([plan.site.problem(message, "kept_heads") for message in unknown])
+        return model
 
     def check(self, section: ModelSection, vocabularies: Named | None = None) -> Iterator[Problem]:
         """Everything that stands against building it, without building it."""
@@ -103,7 +111,8 @@ class Plan:
         chosen = {"norm": section.norm, "position": section.position}
         inherited = {name: options for name, options in chosen.items() if options is not None}
         self.names = section.family.split("-")
-        self.site = Site(assembly, ("model",), inherited=inherited, depths=self._depths())
+        kept = section.kept_heads or {}
+        self.site = Site(assembly, ("model",), inherited=inherited, depths=self._depths(), kept=kept)
 
     def dims(self, side: str) -> Dims:
         """The sizes of one side."""
@@ -202,3 +211,13 @@ class Plan:
         if default is None:
             raise KitError(f"no {kind} is named, and no installed plugin brings a default one")
         return default.component.options_type.model_validate({"use": default.name})
+
+
+def _unknown_sites(model: Model, kept: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Heads that are kept of attentions that are not there, or that cannot lose any."""
+    parts = {part.site.name: part for part in model.modules() if isinstance(part, Attention)} if kept else {}
+    for name in kept:
+        if name not in parts:
+            yield f"there is no attention {name!r}; there are {', '.join(parts)}"
+        elif getattr(parts[name], "kept", None) is None and not isinstance(parts[name], HeadlessAttention):
+            yield f"the attention {name} ({parts[name].part_name()}) cannot do with fewer heads"

@@ -31,6 +31,7 @@ class SoftmaxAttention(MultiHeadAttention):
     options_type = SoftmaxOptions
     options: SoftmaxOptions
     abilities = Abilities(branches=True)
+    yardstick = True
 
     @property
     def scale(self) -> float:

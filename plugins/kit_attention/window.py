@@ -116,7 +116,7 @@ class WindowAttention(SparseAttention):
         return blocks.join([self.by_kernel(*part) for part in zip(queries, keys, values, inner, strict=True)])
 
     def _near(self, scope: Scope) -> Scope:
-        # A window that holds all keys hides none.
-        if scope.keys.length <= self.options.size:
+        # A window that holds all keys hides none; a graph that is exported is for texts of any length.
+        if not torch.compiler.is_exporting() and scope.keys.length <= self.options.size:
             return scope
         return Scope(scope.queries, scope.keys, within(Near(self.options.size), scope.mask), scope.position)

@@ -10,8 +10,12 @@ kit_api = 1
 @hookimpl
 def kit_components() -> list[type[Component]]:
     """The data parts of this plugin."""
+    from kit_data.adding import AddingData
     from kit_data.addition import AdditionData
     from kit_data.copy import CopyData
+    from kit_data.copy_memory import CopyMemoryData
+    from kit_data.distant_recall import DistantRecallData
+    from kit_data.homonyms import HomonymsData
     from kit_data.huggingface import HuggingfaceData
     from kit_data.labelled_text import LabelledTextData
     from kit_data.listops import ListopsData
@@ -21,10 +25,15 @@ def kit_components() -> list[type[Component]]:
     from kit_data.recall import RecallData
     from kit_data.reverse import ReverseData
     from kit_data.sort import SortData
+    from kit_data.two_lookups import TwoLookupsData
 
     return [
+        AddingData,
         AdditionData,
         CopyData,
+        CopyMemoryData,
+        DistantRecallData,
+        HomonymsData,
         HuggingfaceData,
         LabelledTextData,
         ListopsData,
@@ -34,4 +43,5 @@ def kit_components() -> list[type[Component]]:
         RecallData,
         ReverseData,
         SortData,
+        TwoLookupsData,
     ]

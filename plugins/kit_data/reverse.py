@@ -17,6 +17,7 @@ class ReverseData(SequenceData):
     """Writing a sequence backwards."""
 
     options_type = ReverseOptions
+    yardstick = True
 
     def answer(self, symbols: list[int]) -> list[int]:
         """The symbols from the last to the first."""

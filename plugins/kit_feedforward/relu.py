@@ -20,6 +20,7 @@ class ReluFeedforward(HiddenFeedforward):
     """Negative numbers become zero."""
 
     options_type = ReluOptions
+    yardstick = True
 
     def activate(self, hidden: Tensor) -> Tensor:
         """max(0, x)."""

@@ -19,6 +19,7 @@ class CausalMask(Mask):
     """Allows keys no later than the query."""
 
     options_type = CausalOptions
+    yardstick = True
     shape = "causal"
     hides_future = True
 

@@ -27,6 +27,7 @@ class LayerNorm(Norm):
 
     options_type = LayerOptions
     options: LayerOptions
+    yardstick = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

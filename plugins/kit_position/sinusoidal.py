@@ -28,6 +28,7 @@ class SinusoidalPosition(Position):
 
     options_type = SinusoidalOptions
     options: SinusoidalOptions
+    yardstick = True
 
     @classmethod
     def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:

@@ -20,6 +20,7 @@ class PreResidual(Residual):
     """The stream is never normalised, so gradients reach every layer; the stack ends in a norm."""
 
     options_type = PreOptions
+    yardstick = True
     final_norm = True
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:

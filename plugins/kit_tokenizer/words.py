@@ -30,6 +30,7 @@ class WordsTokenizer(LibraryTokenizer):
 
     options_type = WordsOptions
     options: WordsOptions
+    yardstick = True
 
     def learn(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
         """Count words; ids follow their frequency."""

@@ -122,3 +122,39 @@ class TakesAnyOption(Broken):
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.unflatten(-1, (self.options.groups, -1)).flatten(-2))  # type: ignore[attr-defined]
+
+
+class KeepsATensorToItself(Broken):
+    """A table that stays on the CPU when the part moves."""
+
+    breaks = ("part.registered",)
+
+    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.table = torch.ones(dims.width, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * self.table.to(x)
+
+
+class RemembersTheDevice(Broken):
+    """A table that is made in the first pass and used in all that follow, wherever they run."""
+
+    breaks = ("part.registered",)
+    table: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.table is None:
+            self.table = torch.ones_like(x[..., :1])
+        return super().forward(x) * self.table
+
+
+class Counts(Broken):
+    """Two processes that see different batches would count differently."""
+
+    breaks = ("part.leaves_nothing",)
+    passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes += 1
+        return super().forward(x)

@@ -1,0 +1,1 @@
+"""Studies: many trainings from one file, compared fairly."""

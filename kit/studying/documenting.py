@@ -1,0 +1,87 @@
+"""A study as a section of documentation: the claim, the set-up, figures, numbers with intervals, command and time.
+
+What a machine can write stands between two marks and is written anew each time; what it means is for a person to say,
+and whatever stands after the second mark is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kit.runs.atomic import write_text
+from kit.studying.charts import charts
+from kit.studying.page import spread
+from kit.studying.results import Outcome, Report
+
+PAGE = "studies.md"
+FIGURES = 4
+"""How many charts a section shows; the study's own page has all."""
+STYLE = (
+    "<style>.title{font:600 13px sans-serif;fill:#888}.mark{font:11px sans-serif;fill:#888}"
+    ".grid{stroke:#8885;stroke-width:.7}</style>"
+)
+BEGIN = """# Studies
+
+Each claim was put to the test by `kit study`; the numbers are what came out, also where it did not hold.
+"""
+
+
+def write_section(found: Report, folder: Path, file: Path) -> Path:
+    """Put the section of a study into `studies.md` of a folder, its figures beside it; gives the page."""
+    path = folder / PAGE
+    text = path.read_text() if path.is_file() else BEGIN
+    begin, end = (f"<!-- {word} {found.plan.study.name} -->" for word in ("study", "end of"))
+    body = f"{begin}\n{section(found, folder, file)}{end}"
+    if begin in text and end in text:
+        text = text[: text.index(begin)] + body + text[text.index(end) + len(end) :]
+    else:
+        text = f"{text.rstrip()}\n\n{body}\n\n**What it means.** (not written yet)\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
+    return path
+
+
+def section(found: Report, folder: Path, file: Path) -> str:
+    """The section in Markdown; figures are written into `studies/` of the folder."""
+    study, described = found.plan.study, found.plan.study.section
+    better = "higher" if found.plan.higher else "lower"
+    parts = [f"## {study.name}\n", f"**Claim.** {described.claim}\n" if described.claim else ""]
+    parts += [f"**Set-up.** {described.setup}\n" if described.setup else ""]
+    figures = folder / "studies"
+    figures.mkdir(parents=True, exist_ok=True)
+    for number, chart in enumerate([chart for chart in charts(found) if chart.svg()][:FIGURES], 1):
+        name = f"{study.name}-{number}.svg"
+        drawn = chart.svg()
+        inside = drawn.index(">") + 1
+        write_text(figures / name, drawn[:inside] + STYLE + drawn[inside:] + "\n")
+        parts.append(f"![{chart.title}](studies/{name})\n")
+    parts.append(f"**Numbers.** {described.metric}, {better} is better; ± is half of a 95 % interval over seeds.\n")
+    for outcome in found.outcomes:
+        parts += [f"*{outcome.title}*\n" if outcome.title else "", _table(found, outcome), f"{outcome.verdict}.\n"]
+    parts.append(f"**Command.** `kit study {file}`{' --quick' if study.quick else ''}; {_time(found)}.\n")
+    return "\n".join(part for part in parts if part)
+
+
+def _table(found: Report, outcome: Outcome) -> str:
+    """Means, differences and costs."""
+    heads = [found.plan.study.compared or "", found.plan.study.section.metric, "against the base", "p"]
+    more = sorted({name for row in outcome.rows for name in row.figures() if "." in name} - {heads[1]})
+    lines = ["| " + " | ".join([*heads, *more, "seeds", "parameters", "training s"]) + " |"]
+    lines.append("|" + "---|" * (len(heads) + len(more) + 3))
+    for row in outcome.rows:
+        known = row.figures()
+        parameters, seconds = row.mean("parameters"), row.mean("seconds")
+        cells = [f"**{row.label}**" if row.label == outcome.winner else row.label, spread(row.estimate)]
+        cells += ["base" if row.is_base else spread(row.difference, signed=True)]
+        cells += ["" if row.p is None else f"{row.p:.2g}", *(spread(known.get(name)) for name in more)]
+        cells += [str(len(row.results)), "" if parameters is None else f"{parameters:,.0f}"]
+        cells += ["" if seconds is None else f"{seconds:.0f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _time(found: Report) -> str:
+    rows = [row for outcome in found.outcomes for row in outcome.rows]
+    seconds = sum(float(result["seconds"]) for row in rows for result in row.results.values())
+    runs = sum(len(row.results) for row in rows)
+    return f"{runs} runs, {seconds / 60:.1f} minutes of training in all (what a sweep tried besides not counted)"

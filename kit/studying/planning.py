@@ -1,0 +1,118 @@
+"""Which cells a study has, which of them are done, and what the sweep has chosen so far."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kit.studying.budget import balanced
+from kit.studying.cells import Cell, Combination, cell_of, combinations
+from kit.studying.reading import Study
+from kit.studying.running import FAILURE, RESULT
+
+if TYPE_CHECKING:
+    from kit.kit import Kit
+
+ROOT = Path("studies")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study and the folder that its results are in."""
+
+    study: Study
+    kit: Kit
+    root: Path = ROOT
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of the study is."""
+        return self.root / self.study.name
+
+    @cached_property
+    def combinations(self) -> list[Combination]:
+        """Every combination of labels, made equal in what the budget names; the trials, where there is a search."""
+        if self.study.section.search is not None:
+            from kit.studying.searching import tried
+
+            return tried(self)
+        found = combinations(self.study, self.kit)
+        return balanced(self.study, self.kit, found, self.folder / "budget.json")
+
+    @cached_property
+    def sweeps(self) -> dict[int, list[Cell]]:
+        """For each combination that sweeps, by its number: a cell for each value, with the first seed."""
+        found = {}
+        for number, each in enumerate(self.combinations):
+            values = self._swept(each)
+            if values:
+                first = self.study.seeds[0]
+                found[number] = [cell_of(self.study, self.kit, each, first, self.root, value) for value in values]
+        return found
+
+    def _swept(self, each: Combination) -> list[float]:
+        sweep = each.section.sweep
+        if sweep is None or not each.section.trains:
+            return []
+        if not self.study.quick:
+            return sweep.values
+        return each.section.quick.sweep or sweep.values[:2]
+
+    def chosen(self, number: int) -> Cell | None:
+        """The best of a sweep on validation; None until all of its cells have ended."""
+        results = [(cell, result_of(cell)) for cell in self.sweeps[number]]
+        if not all(result is not None or failure_of(cell) for cell, result in results):
+            return None
+        sign = -1 if self.higher else 1
+        metric = self.study.section.metric
+        name = "validation_" + ("loss" if "." in metric else metric)
+        sign = 1 if name == "validation_loss" else sign
+        known = [(sign * result["figures"][name], cell) for cell, result in results if result]
+        return min(known, key=lambda pair: pair[0])[1] if known else None
+
+    def cells(self, number: int) -> list[Cell] | None:
+        """A cell for each seed of a combination; None while its sweep is not over."""
+        each = self.combinations[number]
+        value = None
+        if number in self.sweeps:
+            best = self.chosen(number)
+            if best is None:
+                return None
+            value = best.swept
+        return [cell_of(self.study, self.kit, each, seed, self.root, value) for seed in self.study.seeds]
+
+    @property
+    def higher(self) -> bool:
+        """Whether a higher figure is better."""
+        section = self.study.section
+        if section.better is not None:
+            return section.better == "higher"
+        if section.metric == "loss":
+            return False
+        return not getattr(self.kit.registry.find("metric", section.metric).component, "lower_is_better", True)
+
+    @property
+    def figure(self) -> str:
+        """The name of the figure that is compared, as results hold it."""
+        section = self.study.section
+        return f"validation_{section.metric}" if section.split == "validation" else section.metric
+
+
+def result_of(cell: Cell) -> dict[str, Any] | None:
+    """What came of a cell; None where it is not done."""
+    try:
+        found: dict[str, Any] = json.loads((cell.folder / RESULT).read_text())
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def failure_of(cell: Cell) -> str | None:
+    """Why a cell failed; None where it did not."""
+    try:
+        return (cell.folder / FAILURE).read_text().strip()
+    except OSError:
+        return None

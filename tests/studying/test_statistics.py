@@ -1,0 +1,38 @@
+"""Student's t against tables, paired tests and the adjustment for several of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.studying.statistics import distribution, estimate, holm, paired_p, quantile
+
+
+@pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)], ids=str)
+def test_the_95_per_cent_interval_has_the_factor_of_the_tables(freedom, value):
+    assert quantile(0.975, freedom) == pytest.approx(value, abs=5e-4)
+
+
+def test_the_distribution_is_symmetric_and_has_closed_forms_with_one_and_two_degrees():
+    assert distribution(0.0, 7) == pytest.approx(0.5)
+    assert distribution(1.3, 5) + distribution(-1.3, 5) == pytest.approx(1.0)
+    assert distribution(1.0, 1) == pytest.approx(0.75)  # Cauchy
+    assert distribution(2.0, 2) == pytest.approx(0.5 + 2.0 / (2 * (2 + 4.0) ** 0.5))
+
+
+def test_a_mean_comes_with_its_interval():
+    found = estimate([1.0, 2.0, 3.0])
+    assert found.mean == pytest.approx(2.0)
+    assert found.half == pytest.approx(4.303 / 3**0.5, rel=1e-3)
+    assert estimate([1.5]).interval is None
+
+
+def test_a_paired_test_sees_what_seeds_have_in_common():
+    base, other = [1.0, 5.0, 9.0], [1.1, 5.2, 9.1]
+    assert paired_p([b - a for a, b in zip(base, other, strict=True)]) == pytest.approx(0.0572, abs=1e-3)
+    assert paired_p([0.0, 0.0, 0.0]) == 1.0
+    assert paired_p([0.5, 0.5]) == 0.0
+    assert paired_p([0.5]) is None
+
+
+def test_several_tests_are_adjusted_in_order():
+    assert holm([0.01, 0.04, None, 0.03]) == [pytest.approx(0.03), pytest.approx(0.06), None, pytest.approx(0.06)]

@@ -1,0 +1,101 @@
+"""The nine studies at their quick size: they run, and what theory says of them holds already there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit.studying.budget import Counter
+from kit.studying.conducting import conduct
+from kit.studying.planning import Plan
+from kit.studying.reading import read_study
+from kit.studying.results import Report, report
+
+FOLDER = Path(__file__).parents[2] / "recipes" / "studies"
+STUDIES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+NINE = ["gradient_path", "heads", "long_range", "norm_placement", "parallel", "positions", "scaling_factor"]
+NINE += ["shakespeare", "static_contextual"]
+
+
+@pytest.fixture(autouse=True)
+def _text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few lines in place of the text that one of them reads."""
+    lines = [f"line {number} of a play, spoken by nobody in particular" for number in range(60)]
+    path = tmp_path / "data" / "tinyshakespeare" / "input.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines))
+    monkeypatch.setenv("KIT_DATA", str(tmp_path / "data"))
+
+
+def quick(name: str, kit, tmp_path: Path) -> Report:
+    made = Plan(read_study(FOLDER / f"{name}.yaml", kit.registry, quick=True), kit, tmp_path / "studies")
+    said: list[str] = []
+    assert conduct(made, say=said.append) == 0, said
+    return report(made)
+
+
+def figure(found: Report, name: str) -> dict[str, float]:
+    (outcome,) = found.outcomes
+    return {row.label: row.figures()[name].mean for row in outcome.rows if name in row.figures()}
+
+
+def test_all_nine_are_there():
+    assert STUDIES == NINE
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_is_right_as_it_stands(kit, name):
+    study = read_study(FOLDER / f"{name}.yaml", kit.registry)
+    assert study.name == name and study.section.claim and study.section.setup
+    assert len(study.seeds) >= 3
+    made = Plan(study, kit, Path("studies"))
+    if study.section.budget.same == "steps":
+        assert all(each.recipe(study, kit) for each in made.combinations)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in STUDIES if name not in ("gradient_path", "static_contextual", "long_range")]
+)
+def test_a_study_runs_at_its_quick_size(kit, tmp_path, name):
+    found = quick(name, kit, tmp_path)
+    assert found.complete
+    for outcome in found.outcomes:
+        assert all(len(row.values) == 2 and not row.failures for row in outcome.rows)
+        assert outcome.winner is not None
+
+
+def test_distance_costs_a_recurrence_and_not_attention(kit, tmp_path):
+    found = quick("gradient_path", kit, tmp_path)
+    slope = figure(found, "start.gradient_by_distance.slope")
+    assert slope["rnn"] < -0.05 and figure(found, "start.gradient_by_distance.fit")["rnn"] > 0.5
+    assert abs(slope["transformer"]) < 0.01
+    assert slope["rnn"] < slope["lstm"] < -0.01
+    moves = figure(found, "start.path_length.farthest")
+    assert moves["transformer"] == 1 and moves["rnn"] == 127
+    assert moves["window"] == -(-127 // 15)  # a window of 16 keys reaches 15 back
+    waits = figure(found, "start.path_length.sequential")
+    assert waits["transformer"] == 2 and waits["rnn"] == 128
+
+
+def test_static_vectors_are_left_with_chance(kit, tmp_path):
+    pytest.importorskip("gensim")
+    found = quick("static_contextual", kit, tmp_path)
+    static = figure(found, "start.senses.accuracy")
+    alike = figure(found, "start.senses.self_similarity")
+    for name in ("word2vec", "glove"):
+        assert abs(static[name] - 0.5) < 0.1
+        assert alike[name] == pytest.approx(1.0)
+    learnt = figure(found, "senses.accuracy")
+    assert set(learnt) == {"elmo-like", "bert-like"}
+    assert all(value > 0.6 for value in learnt.values())
+
+
+def test_stacks_of_equal_parameters_are_within_five_per_cent(kit, tmp_path):
+    found = quick("long_range", kit, tmp_path)
+    (outcome,) = found.outcomes
+    sizes = [row.mean("parameters") for row in outcome.rows]
+    assert len(sizes) == 4 and all(abs(size / sizes[0] - 1) <= 0.05 for size in sizes), sizes
+    counter = Counter(kit, found.plan.study.folder)
+    counted = [counter.parameters(each.recipe(found.plan.study, kit)) for each in found.plan.combinations]
+    assert counted == sizes  # what is solved for is what is built

@@ -1,0 +1,31 @@
+"""Attention with a gate that was taken out of the pass and left in the class."""
+
+from typing import Literal
+
+from pydantic import PositiveInt
+from torch import nn
+
+from kit import Dims, MultiHeadAttention, MultiHeadOptions, Site, hookimpl
+
+kit_api = 1
+BREAKS = "part.gradients"
+
+
+class BrokenOptions(MultiHeadOptions):
+    """Attention with a fault."""
+
+    use: Literal["unused-parameter"] = "unused-parameter"
+    heads: PositiveInt = 4
+
+
+class Wastes(MultiHeadAttention):
+    options_type = BrokenOptions
+
+    def __init__(self, options: BrokenOptions, dims: Dims, site: Site) -> None:
+        super().__init__(options, dims, site)
+        self.gate = nn.Linear(dims.width, self.heads)
+
+
+@hookimpl
+def kit_components():
+    return [Wastes]
