@@ -1,4 +1,4 @@
-# make train · make test · make check · make bench · make soak · make clean
+# make train · make test · make check · make bench · make docs · make soak · make clean
 # Needs Python 3.11 or newer and make; everything else is set up in .venv by the first target that is run.
 
 PYTHON ?= python3
@@ -10,7 +10,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test check bench soak browser clean
+.PHONY: train test check bench soak docs pages browser clean
 .DELETE_ON_ERROR:
 
 train: $(READY)
@@ -27,6 +27,14 @@ check: $(READY)
 
 bench: $(READY)
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file" $(ARGS) || exit 1; done
+
+# The documentation, in build/docs: open build/docs/index.html.
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+
+# What the pages show as printed, printed anew.
+pages: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/fill_pages.py $(ARGS)
 
 soak: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow $(ARGS)

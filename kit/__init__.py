@@ -30,6 +30,7 @@ _HOMES = {
     "kit.contracts.part": "Part collect_losses",
     "kit.contracts.position": "Position",
     "kit.contracts.probe": "EVERYWHERE ITS_OWN_TEXT Drawing HeadProbe PairProbe Probe RecordProbe Role TextProbe",
+    "kit.contracts.regularizer": "Regularizer RegularizerOptions",
     "kit.contracts.residual": "Residual Sublayer",
     "kit.contracts.schedule": "Schedule share_done warmed_up",
     "kit.contracts.search": "Decoder Hypothesis Request Search SearchOptions Signs",
@@ -69,8 +70,8 @@ _HOMES = {
     "kit.runs.tensors": "read_tensors replace_tensors",
     "kit.scope": "Scope repeat_groups",
     "kit.slots": "AttentionSlot ConstraintSlot DataSlot EmbeddingSlot FeedforwardSlot HeadSlot MaskSlot MeasureSlot "
-    "MetricSlot NormSlot ObjectiveSlot OptimizerSlot PositionSlot ResidualSlot ScheduleSlot SearchSlot StackSlot "
-    "TokenizerSlot",
+    "MetricSlot NormSlot ObjectiveSlot OptimizerSlot PositionSlot RegularizerSlot ResidualSlot ScheduleSlot SearchSlot "
+    "StackSlot TokenizerSlot",
     "kit.state": "KeyValueState MemoryState NoState State States TensorState",
     "kit.tokens": "Tokens last_of",
     "kit.watching": "Recorder Watcher",
@@ -81,7 +82,17 @@ __version__ = "0.1.0"
 __all__ = sorted(_HOME_OF)
 
 
+_RENAMED: dict[str, tuple[str, str]] = {}
+"""Old names that still work: what each is called now, and the release that will be the first without it."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        from warnings import warn
+
+        new, gone = _RENAMED[name]
+        warn(f"kit.{name} is called kit.{new} now, and {gone} will not have it", DeprecationWarning, stacklevel=2)
+        return getattr(import_module("kit"), new)
     if name not in _HOME_OF:
         raise AttributeError(f"module 'kit' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

@@ -65,6 +65,8 @@ from kit.contracts.probe import Probe as Probe
 from kit.contracts.probe import RecordProbe as RecordProbe
 from kit.contracts.probe import Role as Role
 from kit.contracts.probe import TextProbe as TextProbe
+from kit.contracts.regularizer import Regularizer as Regularizer
+from kit.contracts.regularizer import RegularizerOptions as RegularizerOptions
 from kit.contracts.residual import Residual as Residual
 from kit.contracts.residual import Sublayer as Sublayer
 from kit.contracts.schedule import Schedule as Schedule
@@ -161,6 +163,7 @@ from kit.slots import NormSlot as NormSlot
 from kit.slots import ObjectiveSlot as ObjectiveSlot
 from kit.slots import OptimizerSlot as OptimizerSlot
 from kit.slots import PositionSlot as PositionSlot
+from kit.slots import RegularizerSlot as RegularizerSlot
 from kit.slots import ResidualSlot as ResidualSlot
 from kit.slots import ScheduleSlot as ScheduleSlot
 from kit.slots import SearchSlot as SearchSlot

@@ -17,7 +17,7 @@ import pluggy
 from kit import hookspecs, plugins, vetting
 from kit.component import Component
 from kit.errors import KitError, PluginError
-from kit.plugins import Choice, LoadedPlugin, Registered
+from kit.plugins import Choice, LoadedPlugin, Registered, strangers
 from kit.registry import Registry
 
 if TYPE_CHECKING:
@@ -43,8 +43,11 @@ class Kit:
         disable: Sequence[str] = (),
         only: Sequence[str] = (),
         entry_points: Iterable[EntryPoint] | None = None,
+        third_party: bool = True,
     ) -> None:
         """plugins: modules or instances to use besides the installed ones; entry_points: use these instead of those.
+
+        third_party: whether plugins of other distributions than the kit's own are imported.
 
         disable, only: names of plugins or distributions to leave out, or to keep alone, on top of what the environment
         says in KIT_DISABLE_PLUGINS and KIT_PLUGINS.
@@ -52,6 +55,8 @@ class Kit:
         self._given = tuple(plugins)
         self._entry_points = None if entry_points is None else tuple(entry_points)
         self._disable = _choices(("--no-plugin", disable), ("KIT_DISABLE_PLUGINS", _environment("KIT_DISABLE_PLUGINS")))
+        if not third_party:
+            self._disable += _choices(("--no-third-party", strangers(self._entry_points)))
         self._only = _choices(("only", only), ("KIT_PLUGINS", _environment("KIT_PLUGINS")))
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)

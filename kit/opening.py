@@ -24,6 +24,7 @@ from kit.runs.lock import Lock, compare
 from kit.runs.sources import plugin_sources
 from kit.runs.store import CheckpointStore
 from kit.runs.tensors import read_tensors
+from kit.runs.used import parts_here
 from kit.training.choosing import Choices
 from kit.training.finishing import averaged_weights
 from kit.training.origin import read_origin
@@ -74,7 +75,7 @@ def open_run(
 
         kit = NewKit()
     found = run if isinstance(run, RunDirectory) else RunDirectory.open(run, root)
-    differences = _differences(found, kit)
+    differences = lock_differences(found, kit)
     try:
         recipe = kit.recipe(found.recipe)
     except KitError as error:
@@ -94,9 +95,11 @@ def open_run(
     return OpenedRun(found, kit, choices, tokenizers, model, read_labels(found), differences)
 
 
-def _differences(run: RunDirectory, kit: Kit) -> list[str]:
+def lock_differences(run: RunDirectory, kit: Kit) -> list[str]:
+    """How what is installed differs from what a run was made with, a sentence each."""
     lock = Lock.read(run.lock)
-    return compare(lock, Lock.current(plugin_sources(kit.plugins), seed=lock.seed))
+    here = parts_here(lock.parts, kit.registry)
+    return compare(lock, Lock.current(plugin_sources(kit.plugins), seed=lock.seed, parts=here))
 
 
 def _weights(run: RunDirectory, model: Model) -> Mapping[str, Tensor]:

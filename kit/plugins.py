@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 GROUP = "kit.plugins"
 """The entry-point group that every plugin, of this distribution or another, is found through."""
+OWN = "kitformer"
+"""The kit's own distribution; what comes with any other is a third party's."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ def installed(entry_points: Iterable[importlib.metadata.EntryPoint] | None = Non
         plugin = LoadedPlugin(name=entry.name, distribution=name, version=version, load=entry.load)
         found.setdefault((normal(name), entry.value), plugin)
     return sorted(found.values(), key=lambda plugin: (normal(plugin.distribution), plugin.name))
+
+
+def strangers(entry_points: Iterable[importlib.metadata.EntryPoint] | None = None) -> list[str]:
+    """The distributions with plugins that are not the kit's own; nothing is imported to know."""
+    return sorted({plugin.distribution for plugin in installed(entry_points) if normal(plugin.distribution) != OWN})
 
 
 def given(objects: Sequence[object]) -> list[LoadedPlugin]:

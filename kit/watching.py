@@ -20,6 +20,9 @@ class Watcher:
     def without_weights(self, site: Site, reason: str) -> None:
         """An attention at this site ran that has no weights to show."""
 
+    def values(self, site: Site, v_BGKF: Tensor, scope: Scope) -> None:
+        """What there is to take at each key, for each group of heads; not every attention has values to show."""
+
     def heads(self, site: Site, out_BHQF: Tensor) -> Tensor:
         """What each head gives, before heads are mixed; return it, or something else in its place."""
         return out_BHQF

@@ -28,6 +28,7 @@ ABOVE = {
     "predicting",
     "evaluating",
     "studying",
+    "serving",
 }
 NEVER_IMPORTS = {
     "errors": {"component", "contracts", "recipe", "model"} | ABOVE,
@@ -36,15 +37,16 @@ NEVER_IMPORTS = {
     "recipe": {"model"} | ABOVE - {"data"},
     "model": ABOVE - {"data"},
     "data": {"model", "recipe"} | ABOVE - {"data"},
-    "decoding": {"training", "predicting", "evaluating", "cli"},
-    "training": {"predicting", "evaluating", "cli"},
-    "predicting": {"evaluating", "cli"},
+    "decoding": {"training", "predicting", "evaluating", "serving", "cli"},
+    "training": {"predicting", "evaluating", "serving", "cli"},
+    "predicting": {"evaluating", "serving", "cli"},
     "evaluating": {"cli"},
     "inspecting": {"cli"},
     "exchange": {"cli"},
     "exporting": {"cli"},
     "laws": {"cli"},
     "studying": {"cli"},
+    "serving": {"cli"},
 }
 """For each area of the core, the areas that stand above it."""
 

@@ -47,7 +47,9 @@ class Extent:
     def laws_for(self, kind: str) -> list[Law] | None:
         """The laws to try; None where the kind has none, so that this is said."""
         known = laws.laws_of(kind)
-        chosen = [each for each in known if (self.slow or not each.slow) and each.title in (self.titles or {each.title})]
+        chosen = [
+            each for each in known if (self.slow or not each.slow) and each.title in (self.titles or {each.title})
+        ]
         return chosen if known else None
 
 

@@ -99,7 +99,8 @@ def _position(part: Any, x: Tensor, layout: Layout, causal: bool) -> Tensor:
     scope = Scope(layout, layout, PlainMask(), part)
     q = x.unflatten(-1, (HEADS, WIDTH // HEADS)).transpose(1, 2)
     scores = scope.scores(scope.rotate_queries(q), scope.rotate_keys(q), 0.1)
-    return part.embed(x, layout.at).sum() + scope.weigh(scores).sum()
+    placed: Tensor = part.embed(x, layout.at)
+    return placed.sum() + scope.weigh(scores).sum()
 
 
 def _residual(part: Any, x: Tensor, layout: Layout, causal: bool) -> Tensor:

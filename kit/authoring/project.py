@@ -43,7 +43,9 @@ def write_project(name: str, kind: str, folder: Path, kit: Kit | None = None) ->
     words = _words(plain, kind, kit)
     made = folder / words["distribution"]
     if made.exists() and any(made.iterdir()):
-        raise KitError(f"{made} is there already, and not empty\n    choose another name, or another folder: --in FOLDER")
+        raise KitError(
+            f"{made} is there already, and not empty\n    choose another name, or another folder: --in FOLDER"
+        )
     for path, template in _FILES.items():
         text = (_TEMPLATES / _filled(template, words)).read_text(encoding="utf-8")
         file = made / _filled(path, words)

@@ -28,6 +28,7 @@ def recipe_words(name: str, kind: str, registry: Registry) -> dict[str, str]:
         "data": name if kind == "data" else _small_data(registry),
         "objective": name if kind == "objective" else "",
         "metrics": name if kind == "metric" else "",
+        "regularizers": name if kind == "regularizer" else "",
         "search": _search(name, kind, registry),
     }
     return {**words, "usage": _usage(name, kind)}
@@ -63,10 +64,11 @@ def _usage(name: str, kind: str) -> str:
         "metric": f"metrics: [{name}]",
         "stack": f"encoder: {{use: {name}}}",
         "constraint": f"search: {{constraints: [{name}]}}",
+        "regularizer": f"model: {{regularizers: [{name}]}}",
         "optimizer": f"training: {{optimizer: {name}}}",
         "schedule": f"training: {{schedule: {name}}}",
         "objective": f"training: {{objective: {name}}}",
-        "exporter": f"# no recipe names an exporter; it is for trained models: kit export RUN {name}",
+        "exporter": f"# no recipe names an exporter; it is for trained models: kit export RUN --to {name}",
         "probe": f"# no recipe names a probe; it is for trained models: kit inspect RUN, with the probe {name}",
         "measure": f"# a study names it among its measures: {name}",
     }

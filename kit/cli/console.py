@@ -8,6 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
+from kit.explaining.wording import quantity as quantity
+
 errors = Console(stderr=True)
 
 
@@ -19,11 +21,3 @@ def screen() -> Console:
 def print_json(data: Any) -> None:
     """Data for a program."""
     print(json.dumps(data, indent=2, ensure_ascii=False))
-
-
-def quantity(number: float, unit: str = "") -> str:
-    """A number a person can read: 65.1 M, 3.2 GB."""
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= size:
-            return f"{number / size:,.1f} {letter}{unit}"
-    return f"{number:,.0f} {unit}".strip()

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.tree import Tree
 
 from kit.cli.arguments import AsJson, Overrides, RecipeFile
-from kit.cli.console import print_json, quantity, screen
+from kit.cli.console import print_json, screen
+from kit.explaining.wording import cost_rows
 
 if TYPE_CHECKING:
     from kit.explaining.cost import Cost
@@ -57,18 +58,6 @@ def _label(node: Node, name: str) -> str:
         each = f"{node.repeat} × {node.parameters // node.repeat:,} = " if node.repeat > 1 else ""
         words.append(f"[green]{each}{node.parameters:,}[/]")
     return "  ".join(words)
-
-
-def cost_rows(cost: Cost) -> dict[str, str]:
-    """The figures of a cost, in words."""
-    return {
-        "parameters": f"{cost.parameters:,}",
-        f"FLOPs a token (forward, {cost.length} tokens)": quantity(cost.flops_a_token),
-        "state a token written": quantity(cost.state_bytes_a_token, "B"),
-        "state a text, fixed": quantity(cost.state_bytes_fixed, "B"),
-        "training memory: weights, gradients, Adam": quantity(cost.fixed_bytes, "B"),
-        f"training memory a text of {cost.length} tokens": quantity(cost.activation_bytes, "B"),
-    }
 
 
 def cost_table(costs: list[Cost], names: list[str] | None = None) -> Table:

@@ -63,6 +63,7 @@ def launch(
     what = ["train", str(Path(recipe).resolve())] if resumed is None else ["resume", str(resumed.path.resolve())]
     size = [f"training.nodes={job.nodes}", f"training.devices={job.devices}"]
     left_out = [f"--no-plugin={name}" for name in context.find_root().params.get("no_plugin") or ()]
+    left_out += ["--allow-outside"] if context.find_root().params.get("outside") else []
     command = [sys.executable, "-P", "-m", "kit", *left_out, *what, *(overrides or ()), *size]
     text = job.script(command, Path.cwd())
     if output is not None and str(output) == "-":

@@ -9,18 +9,23 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from kit import confining
 from kit.cli import (
     check,
     compare,
     diff,
+    embeddings,
     evaluate,
     explain,
     export,
+    inspect,
     launch,
     listing,
     matrix,
     plugin,
     predict,
+    probe,
+    prune,
     runs,
     schema,
     serve,
@@ -62,6 +67,10 @@ for module in (
     predict,
     evaluate,
     compare,
+    probe,
+    prune,
+    embeddings,
+    inspect,
     launch,
     runs,
     matrix,
@@ -78,8 +87,12 @@ def options(
     no_plugin: Annotated[
         list[str] | None, typer.Option("--no-plugin", metavar="NAME", help="Leave a plugin out; may be given again.")
     ] = None,
+    outside: Annotated[
+        bool, typer.Option("--allow-outside", help="Let recipes lead to files outside their folder and this one.")
+    ] = False,
 ) -> None:
     """Transformers assembled from parts, where every part is a plugin."""
+    context.with_resource(confining.confined(outside))
     context.obj = Kit(disable=no_plugin or ())
 
 

@@ -144,8 +144,8 @@ def _print_part(part: PartReport) -> None:
             out.print(f"  {state}: {escape('; '.join(named))}", soft_wrap=True, highlight=False)
     for row in part.measurements:
         beside = "" if row.times is None else f", {row.times:.2f} times as long as {row.beside}"
-        kept = "" if row.beside_bytes is None else f" ({quantity(row.beside_bytes, 'B')})"
-        line = f"  {row.length} tokens: {row.seconds * 1e3:.1f} ms{beside}; keeps {quantity(row.bytes, 'B')}{kept}"
+        other = "" if row.beside_bytes is None else f" ({quantity(row.beside_bytes, 'B')})"
+        line = f"  {row.length} tokens: {row.seconds * 1e3:.1f} ms{beside}; keeps {quantity(row.bytes, 'B')}{other}"
         out.print(line, highlight=False)
     for verdict, effect in part.many_devices:
         out.print(f"  [red]many GPUs[/]: {escape(effect)} ({verdict.law.title})", soft_wrap=True, highlight=False)

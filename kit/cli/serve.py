@@ -52,10 +52,10 @@ def serve(
     from kit.opening import DifferentRunWarning
     from kit.predicting.predictor import load
     from kit.serving.about import About
+    from kit.serving.attention import Showing
     from kit.serving.limits import Limits
     from kit.serving.running import listen
     from kit.serving.running import serve as start
-    from kit.serving.searching import Searching
 
     kit: Kit = context.obj
     listener, address = listen(host, port)
@@ -66,7 +66,7 @@ def serve(
         for difference in predictor.run.differences:
             errors.print(f"[yellow]warning:[/] not as when the run was made: {escape(difference)}", highlight=False)
         about = About.of(predictor, example or ())
-        answering = Searching(predictor, search)
+        answering = Showing(predictor, search)
         limits = Limits(batch=batch, queue=queue, nbest=answering.most(Limits.nbest))
         if not address.loopback:
             errors.print(

@@ -157,6 +157,7 @@ class MultiHeadAttention(Attention):
         else:
             weights_BHQK = self.weigh(q, k, scope)
             watcher.weights(self.site, weights_BHQK, scope)
+            watcher.values(self.site, v, scope)
             out_BHQF = watcher.heads(self.site, self.mix(weights_BHQK, v))
         out_BQD = out_BHQF.transpose(1, 2).flatten(2)
         return self.join(scope.queries.unpad(out_BQD), x)

@@ -55,6 +55,9 @@ class HeadProbe(Probe):
 
     kinds: ClassVar[frozenset[Kind]] = EVERYWHERE
     """Which attentions it has something to say about."""
+    orders: ClassVar[Mapping[str, str]] = {}
+    """Words by which heads can be taken out in the order of one of its numbers, the smallest first: the word for
+    `kit prune --by`, and the number."""
     has_even: ClassVar[bool] = True
     """Whether there is a value for attention that prefers nothing; there is none for what needs a model's gradient."""
 

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from kit.confining import HINT, data_is_confined, may_read
 from kit.data.errors import DataError
 
 _DEFAULTED = re.compile(r"\$\{(\w+):-([^}]*)\}")
@@ -14,7 +15,8 @@ _DEFAULTED = re.compile(r"\$\{(\w+):-([^}]*)\}")
 def find_file(name: str, folder: Path | None = None) -> Path:
     """The file of this name: `~` and `$NAME` are filled in, then `folder` and the current one are searched.
 
-    `${NAME:-path}` is the path where NAME is not set in the environment.
+    `${NAME:-path}` is the path where NAME is not set in the environment. On the command line the file has to lie below
+    one of these folders, or below one that the person named, such as by setting a KIT_ variable that the name has in it.
     """
     chosen = _DEFAULTED.sub(lambda found: os.environ.get(found[1]) or found[2], name)
     filled = os.path.expanduser(os.path.expandvars(chosen))
@@ -27,10 +29,18 @@ def find_file(name: str, folder: Path | None = None) -> Path:
     candidates = [start / filled for start in dict.fromkeys([folder or Path(), Path()])]
     for candidate in candidates:
         if candidate.is_file():
+            if data_is_confined() and not may_read(candidate, [*([folder] if folder else []), *_named_by_person(name)]):
+                raise DataError(f"{name!r} leads to {candidate.resolve()}, outside the recipe's folder", hint=HINT)
             return candidate.resolve()
     tried = " nor ".join(str(candidate.absolute()) for candidate in dict.fromkeys(candidates))
     kind = "a folder, not a file" if any(candidate.is_dir() for candidate in candidates) else "no such file"
     raise DataError(f"{kind}: {name!r} (looked for {tried})", hint="paths are read from the recipe's folder")
+
+
+def _named_by_person(name: str) -> list[Path]:
+    """The folders that variables in a name stand for; only KIT_ ones, since every machine has a HOME."""
+    found = re.findall(r"\$\{?(KIT_\w+)", name)
+    return [Path(os.environ[variable]).expanduser() for variable in found if os.environ.get(variable)]
 
 
 def cache_folder() -> Path:

@@ -9,6 +9,7 @@ Shapes: I numbers in, O numbers out.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -31,9 +32,11 @@ class Packed(nn.Module):
         super().__init__()
         wide_OI = weight_OI.detach().float()
         scale_O = (wide_OI.abs().amax(1) / 127).clamp(min=1e-30).double()
-        small_OI = torch.quantize_per_channel(
-            wide_OI, scale_O, torch.zeros(wide_OI.shape[0], dtype=torch.long), 0, torch.qint8
-        )
+        zero_O = torch.zeros_like(scale_O, dtype=torch.long)
+        with warnings.catch_warnings():
+            # torch means to drop tensors of this kind one day; the release that is required here has them.
+            warnings.simplefilter("ignore", UserWarning)
+            small_OI = torch.quantize_per_channel(wide_OI, scale_O, zero_O, 0, torch.qint8)
         bias_O = None if bias_O is None else bias_O.detach().float()
         self.out_features, self.in_features = weight_OI.shape
         self.packed: Any = torch.ops.quantized.linear_prepack(small_OI, bias_O)

@@ -32,6 +32,12 @@ class Explanation:
         """For programs."""
         return {"name": self.name, "cost": asdict(self.cost), "notes": list(self.notes), "tree": asdict(self.tree)}
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from kit.showing import explanation_html
+
+        return explanation_html(self)
+
 
 def explain(recipe: Recipe, registry: Registry) -> Explanation:
     """Build on the meta device, look and measure; takes no memory to speak of, whatever the size."""

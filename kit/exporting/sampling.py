@@ -51,7 +51,7 @@ def held_out(opened: OpenedRun) -> Iterator[tuple[Text, Text]]:
     """A few examples as the model was trained on them: source and target, which are the same in a model of one side."""
     choices = opened.choices
     data = choices.data()
-    split: Split = next(name for name in ("validation", "test", "train") if name in data.splits())  # type: ignore[misc]
+    split: Split = next(name for name in ("validation", "test", "train") if name in data.splits())
     few = Few(data, split, opened.labels)
     objective, serves = choices.objective(data)
     with tempfile.TemporaryDirectory() as cache:

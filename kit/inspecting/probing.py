@@ -147,4 +147,4 @@ def _or_nan(value: float | None) -> float:
 
 
 def _told(roles: Sequence[Role]) -> str:
-    return max(roles, key=lambda role: role.strength).words if roles else "no role that these measures know"
+    return max(roles, key=lambda role: role.strength).words if roles else "no clear role"

@@ -1,4 +1,4 @@
-"""Laws of optimizers: they learn, they go on after a checkpoint as if nothing had happened, and a schedule can steer."""
+"""Laws of optimizers: they learn, go on after a checkpoint as if nothing had happened, and a schedule can steer."""
 
 from __future__ import annotations
 

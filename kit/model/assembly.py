@@ -10,6 +10,7 @@ from kit.component import Component, Dims, Options, Site
 from kit.contracts.attention import Attention
 from kit.contracts.embedding import Embedding
 from kit.contracts.head import Head
+from kit.contracts.regularizer import Regularizer
 from kit.contracts.stack import Stack
 from kit.errors import KitError, Problem, RecipeError
 from kit.model.families import DecoderModel, EncoderDecoder, EncoderModel, Model
@@ -80,7 +81,8 @@ class Assembly:
         plan = Plan(self, section, vocabularies, symbols)
         embeddings = plan.embeddings()
         sides = {name: plan.side(name, embedding) for name, embedding in embeddings.items()}
-        model = FAMILIES[section.family](sides, plan.head(), section.tie in ("output", "all"))
+        tied = section.tie in ("output", "all")
+        model = FAMILIES[section.family](sides, plan.head(), tied, plan.regularizers())
         unknown = list(_unknown_sites(model, section.kept_heads or {}))
         if unknown:
             raise RecipeError([plan.site.problem(message, "kept_heads") for message in unknown])
@@ -159,6 +161,11 @@ class Plan:
         site = self.site.at("head", stack=self.names[-1], role="tied" if tied else "head")
         head: Head = site.build(self._filled("head"), self.dims(self.names[-1]))
         return head
+
+    def regularizers(self) -> list[Regularizer]:
+        """What shapes attention in training."""
+        dims, found = self.dims(self.names[-1]), enumerate(self.section.regularizers)
+        return [self.site.at("regularizers", number, role="regularizer").build(each, dims) for number, each in found]
 
     def check(self) -> Iterator[Problem]:
         """Slots first, then each part in its slot."""

@@ -6,16 +6,18 @@ Shapes: B rows, L tokens, N real tokens, V choices of the head (vocabulary or cl
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
 from kit.contracts.embedding import Embedding
 from kit.contracts.head import Head
+from kit.contracts.regularizer import Regularizer
 from kit.contracts.stack import Memory
 from kit.errors import KitError
 from kit.layout import Layout
 from kit.model.session import Session
+from kit.model.shaping import Shaping, shape
 from kit.model.side import Side
 from kit.tokens import Tokens
 from kit.watching import Watcher
@@ -24,12 +26,19 @@ from kit.watching import Watcher
 class Model(nn.Module):
     """A model of any family: tokens in, scores out."""
 
-    def __init__(self, sides: Mapping[str, Side], head: Head, tied: bool) -> None:
+    def __init__(
+        self, sides: Mapping[str, Side], head: Head, tied: bool, regularizers: Sequence[Regularizer] = ()
+    ) -> None:
         super().__init__()
         for name, side in sides.items():
             self.add_module(name, side)
         self.head = head
         self.tied = tied
+        self.regularizers = nn.ModuleList(regularizers)
+        """What shapes attention in training."""
+        shape(self, regularizers)
+        for name, side in sides.items():
+            side.shaping = Shaping(regularizers, name) if regularizers else None
 
     @abstractmethod
     def forward(
@@ -48,6 +57,12 @@ class Model(nn.Module):
         """The head, sharing the embedding where the recipe ties them."""
         scores: Tensor = self.head(x, layout, embedding if self.tied else None)
         return scores
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from kit.showing import model_html
+
+        return model_html(self)
 
 
 class EncoderDecoder(Model):

@@ -9,6 +9,7 @@ from kit.contracts.norm import Norm
 from kit.contracts.stack import Memory, Stack
 from kit.dropout import Dropout
 from kit.layout import Layout
+from kit.model.shaping import Shaping
 from kit.state import State
 from kit.tokens import Tokens
 from kit.watching import Watcher
@@ -23,6 +24,8 @@ class Side(nn.Module):
         self.norm = norm
         self.dropout = Dropout(dropout)
         self.stack = stack
+        self.shaping: Shaping | None = None
+        """The regularizers of the model, where it has any."""
 
     def forward(
         self,
@@ -38,5 +41,7 @@ class Side(nn.Module):
         x = self.stack.embed(x, layout.at_flat)
         if self.norm is not None:
             x = self.norm(x)
+        if self.shaping is not None:
+            watcher = self.shaping.watching(watcher)
         last: Tensor = self.stack(self.dropout(x), layout, memory, state, watcher)
         return last

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+from kit.confining import HINT, may_read
 from kit.errors import Problem, RecipeError
 from kit.recipe.merge import merge
 from kit.recipe.nodes import MappingNode, Place, ScalarNode
@@ -24,11 +25,18 @@ def extended(root: MappingNode, path: Path, spot: Spot) -> MappingNode:
     """A recipe that was read from `path` (or stands for a file there), with what it extends underneath."""
     layers = [_without_extends(root)]
     seen = [_identity(path)]
+    folder = path.parent
     while (entry := root.entries.get("extends")) is not None:
         node = entry.node
         if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
             raise _refusal("wanted the path of another recipe, such as `extends: base.yaml`", entry.place)
         path = path.parent / node.value
+        if not _may_read(path, folder):
+            raise _refusal(
+                f"found {node.value}, which lies outside {folder.resolve()}, the recipe's folder, and the current one",
+                node.place,
+                HINT,
+            )
         if _identity(path) in seen:
             raise _refusal(f"found {node.value}, which extends this recipe in turn: that is a circle", node.place)
         if len(layers) >= LONGEST:
@@ -84,5 +92,12 @@ def _identity(path: Path) -> str:
         return str(path)
 
 
-def _refusal(message: str, place: Place) -> RecipeError:
-    return RecipeError([Problem(message, ("extends",), place.source, place.line)])
+def _may_read(path: Path, folder: Path) -> bool:
+    try:
+        return may_read(path, [folder])
+    except (OSError, RuntimeError, ValueError):
+        return True  # a path that cannot be; reading it says why
+
+
+def _refusal(message: str, place: Place, hint: str | None = None) -> RecipeError:
+    return RecipeError([Problem(message, ("extends",), place.source, place.line, hint)])

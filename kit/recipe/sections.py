@@ -8,7 +8,17 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from kit.recipe.section import Section as Section
 from kit.recipe.training_section import TokenizerPair, TrainingSection
-from kit.slots import DataSlot, EmbeddingSlot, HeadSlot, NormSlot, PositionSlot, SearchSlot, StackSlot, TokenizerSlot
+from kit.slots import (
+    DataSlot,
+    EmbeddingSlot,
+    HeadSlot,
+    NormSlot,
+    PositionSlot,
+    RegularizerSlot,
+    SearchSlot,
+    StackSlot,
+    TokenizerSlot,
+)
 
 Family = Literal["encoder-decoder", "encoder", "decoder"]
 
@@ -49,6 +59,8 @@ class ModelSection(Section):
     """The stack that reads the source."""
     decoder: StackSlot | None = None
     """The stack that writes the target."""
+    regularizers: list[RegularizerSlot] = Field(default_factory=list)
+    """What shapes attention while the model is trained, such as [{use: entropy, strength: 0.01}]."""
     kept_heads: dict[str, list[NonNegativeInt]] | None = None
     """Which heads are left of attentions that have lost some, by where they are: {decoder.0.attention: [0, 3]}. Written
     by `kit prune`."""
@@ -74,3 +86,9 @@ class Recipe(Section):
     search: SearchSlot | None = None
     """How the trained model writes: at the end of training, in `kit predict` and in `kit evaluate`; left out, by the
     installed default. Measurements between, on validation examples, are made with that default, because it is quick."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from kit.showing import recipe_html
+
+        return recipe_html(self, self.name)

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from kit.runs.atomic import write_text
 from kit.runs.directory import RunError
 from kit.runs.sources import KIT, Source, source_of
+from kit.runs.used import UsedPart
+from kit.runs.used import differences as part_differences
 
 
 class Lock(BaseModel):
@@ -26,6 +28,8 @@ class Lock(BaseModel):
     kit: Source
     plugins: Mapping[str, Source]
     """By the name of the plugin."""
+    parts: Mapping[str, UsedPart] = {}
+    """The parts that the recipe uses, by kind and name; empty in locks of before they were recorded."""
     torch: str
     python: str
     platform: str
@@ -34,11 +38,19 @@ class Lock(BaseModel):
     """A fingerprint of each piece of data, by its name."""
 
     @classmethod
-    def current(cls, plugins: Mapping[str, Source], *, seed: int, data: Mapping[str, str] | None = None) -> Self:
+    def current(
+        cls,
+        plugins: Mapping[str, Source],
+        *,
+        seed: int,
+        data: Mapping[str, str] | None = None,
+        parts: Mapping[str, UsedPart] | None = None,
+    ) -> Self:
         """The lock of a run that starts here and now."""
         return cls(
             kit=source_of("kit", KIT),
             plugins=dict(sorted(plugins.items())),
+            parts=dict(parts or {}),
             torch=metadata.version("torch"),
             python=platform.python_version(),
             platform=f"{platform.system()} {platform.machine()}",
@@ -78,6 +90,9 @@ def _differences(lock: Lock, current: Lock) -> Iterator[str]:
             yield f"plugin {name} is not here; it came with {wanted}: pip install {wanted}"
         else:
             yield f"plugin {name} is not here, and it was not installed from a distribution: its files are needed"
+    if current.parts:
+        known = {title: part for title, part in lock.parts.items() if part.plugin in current.plugins}
+        yield from part_differences(known, current.parts)
     for what, then, now in (
         ("torch", lock.torch, current.torch),
         ("Python", lock.python, current.python),

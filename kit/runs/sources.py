@@ -12,9 +12,9 @@ from types import ModuleType
 
 from pydantic import BaseModel, ConfigDict
 
-from kit.plugins import LoadedPlugin
+from kit.plugins import OWN, LoadedPlugin
 
-KIT = "kitformer"
+KIT = OWN
 """The kit's own distribution, which first-party plugins share: a change to one of them is no change to the others."""
 
 

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from kit import __version__
 from kit.errors import KitError
+from kit.serving import attention
 from kit.serving.about import About
 from kit.serving.batching import Batcher, ModelFailed, Predicts
 from kit.serving.guard import Guard
@@ -79,7 +80,8 @@ def application(
     async def tell() -> Response:
         """What the page shows: the run, its task, a few texts to try, and the limits."""
         most = {"texts": limits.texts, "characters": limits.characters, "nbest": limits.nbest, "body": limits.body}
-        return Json({**asdict(about), "limits": most, "version": __version__})
+        shows = isinstance(predictor, attention.Draws)
+        return Json({**asdict(about), "limits": most, "attention": shows, "version": __version__})
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def show() -> Response:
@@ -87,6 +89,7 @@ def application(
         found = page()
         return Response(found.html, media_type="text/html", headers={"Content-Security-Policy": found.policy})
 
+    attention.add_to(app, predictor, limits)
     return Guard(app, names, limits.clients)
 
 

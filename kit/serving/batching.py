@@ -11,10 +11,10 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kit.errors import KitError
+from kit.serving.job import Job, Piece
 from kit.serving.limits import Limits
 from kit.serving.refusal import busy
 
@@ -32,42 +32,6 @@ class Predicts(Protocol):
 
 class ModelFailed(Exception):
     """The model did not answer a text, for a reason that is not the text's fault; the reason is in the log."""
-
-
-@dataclass(eq=False)
-class Job:
-    """The texts of one request, and where their answers go."""
-
-    texts: Sequence[str]
-    nbest: int
-    future: Future[list[Prediction]] = field(default_factory=Future)
-    taken: int = 0
-    """How many of the texts were given to the model."""
-    answers: dict[int, Prediction] = field(default_factory=dict)
-    """The answers by place."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether somebody still wants this, and some of it has not been given to the model."""
-        return not self.future.done() and self.taken < len(self.texts)
-
-    def take(self) -> Piece:
-        """The next text, to be answered now."""
-        self.taken += 1
-        return Piece(self, self.taken - 1)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One text of a job."""
-
-    job: Job
-    place: int
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        return self.job.texts[self.place]
 
 
 class Batcher:
@@ -168,14 +132,7 @@ class Batcher:
         self.batches += 1
         self.answered += len(batch)
         for piece, prediction in zip(batch, predictions, strict=True):
-            piece.job.answers[piece.place] = prediction
-            if len(piece.job.answers) == len(piece.job.texts):
-                _finish(piece.job)
-
-
-def _finish(job: Job) -> None:
-    if job.future.set_running_or_notify_cancel():
-        job.future.set_result([job.answers[place] for place in range(len(job.texts))])
+            piece.job.put(piece.place, prediction)
 
 
 def _fail(job: Job, error: BaseException) -> None:

@@ -29,6 +29,7 @@ def page() -> Page:
         "style-src": _hashes(html, "style"),
         "connect-src": "'self'",
         "img-src": "data:",
+        "frame-src": "'self'",
         "base-uri": "'none'",
         "form-action": "'none'",
         "frame-ancestors": "'none'",

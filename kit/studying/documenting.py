@@ -47,6 +47,9 @@ def section(found: Report, folder: Path, file: Path) -> str:
     better = "higher" if found.plan.higher else "lower"
     parts = [f"## {study.name}\n", f"**Claim.** {described.claim}\n" if described.claim else ""]
     parts += [f"**Set-up.** {described.setup}\n" if described.setup else ""]
+    command = f"`kit study {file}`{' --quick' if study.quick else ''}"
+    if not any(row.results for outcome in found.outcomes for row in outcome.rows):
+        return "\n".join([*(part for part in parts if part), f"**Numbers.** Not run yet: {command}.\n"])
     figures = folder / "studies"
     figures.mkdir(parents=True, exist_ok=True)
     for number, chart in enumerate([chart for chart in charts(found) if chart.svg()][:FIGURES], 1):
@@ -58,7 +61,7 @@ def section(found: Report, folder: Path, file: Path) -> str:
     parts.append(f"**Numbers.** {described.metric}, {better} is better; ± is half of a 95 % interval over seeds.\n")
     for outcome in found.outcomes:
         parts += [f"*{outcome.title}*\n" if outcome.title else "", _table(found, outcome), f"{outcome.verdict}.\n"]
-    parts.append(f"**Command.** `kit study {file}`{' --quick' if study.quick else ''}; {_time(found)}.\n")
+    parts.append(f"**Command.** {command}; {_time(found)}.\n")
     return "\n".join(part for part in parts if part)
 
 

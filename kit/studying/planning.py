@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kit.errors import KitError
 from kit.studying.budget import balanced
 from kit.studying.cells import Cell, Combination, cell_of, combinations
 from kit.studying.reading import Study
@@ -49,8 +50,7 @@ class Plan:
         for number, each in enumerate(self.combinations):
             values = self._swept(each)
             if values:
-                first = self.study.seeds[0]
-                found[number] = [cell_of(self.study, self.kit, each, first, self.root, value) for value in values]
+                found[number] = [self._cell(number, self.study.seeds[0], value) for value in values]
         return found
 
     def _swept(self, each: Combination) -> list[float]:
@@ -70,19 +70,32 @@ class Plan:
         metric = self.study.section.metric
         name = "validation_" + ("loss" if "." in metric else metric)
         sign = 1 if name == "validation_loss" else sign
-        known = [(sign * result["figures"][name], cell) for cell, result in results if result]
+        measured = [(cell, result["figures"].get(name)) for cell, result in results if result]
+        known = [(sign * value, cell) for cell, value in measured if value is not None]
+        if measured and not known:
+            raise KitError(f"a sweep is decided by {name}, and no cell has measured that\n    leave sweep out")
         return min(known, key=lambda pair: pair[0])[1] if known else None
 
     def cells(self, number: int) -> list[Cell] | None:
         """A cell for each seed of a combination; None while its sweep is not over."""
-        each = self.combinations[number]
         value = None
         if number in self.sweeps:
             best = self.chosen(number)
             if best is None:
                 return None
             value = best.swept
-        return [cell_of(self.study, self.kit, each, seed, self.root, value) for seed in self.study.seeds]
+        return [self._cell(number, seed, value) for seed in self.study.seeds]
+
+    def _cell(self, number: int, seed: int, value: float | None = None) -> Cell:
+        """The cell of a combination; made once, since its recipe is checked anew each time."""
+        key = number, seed, value
+        if key not in self._made:
+            self._made[key] = cell_of(self.study, self.kit, self.combinations[number], seed, self.root, value)
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, int, float | None], Cell]:
+        return {}
 
     @property
     def higher(self) -> bool:

@@ -114,10 +114,13 @@ def report(plan: Plan) -> Report:
     for number, each in enumerate(plan.combinations):
         label = each.labels.get(study.compared or "", "all")
         cells = plan.cells(number)
-        tried = plan.sweeps.get(number, []) if cells is None else cells
         done = {cell.seed: found for cell in cells or () if (found := result_of(cell)) is not None}
-        failures = [f"{cell.title}: {why}" for cell in tried if result_of(cell) is None and (why := failure_of(cell))]
-        missing = 0 if cells is None and failures else len(study.seeds) - len(done) - len(failures)
+        tried = {cell.folder: cell for cell in [*plan.sweeps.get(number, ()), *(cells or ())]}
+        failed = {folder: why for folder, cell in tried.items() if not result_of(cell) and (why := failure_of(cell))}
+        failures = [f"{tried[folder].title}: {why}" for folder, why in failed.items()]
+        left = [cell for cell in cells or () if cell.folder not in failed and cell.seed not in done]
+        over = cells is None and len(failed) == len(tried) > 0
+        missing = len(left) if cells is not None else 0 if over else len(study.seeds)
         row = Row(label, label == study.base_label(), done, failures, missing, cells[0].swept if cells else None)
         row.values = {seed: value for seed, found in done.items() if (value := _value(plan, found)) is not None}
         grouped.setdefault(each.condition(study.compared), []).append(row)

@@ -22,6 +22,7 @@ from kit.runs.lock import Lock
 from kit.runs.metrics import MetricsFile
 from kit.runs.sources import plugin_sources
 from kit.runs.tensors import read_tensors
+from kit.runs.used import used_parts
 from kit.studying.budget import BACKWARD, Counter
 from kit.studying.cells import Asked, read_asked
 from kit.training import randomness
@@ -103,7 +104,8 @@ def _trained(run: RunDirectory, recipe: Recipe, kit: Kit) -> dict[str, Any]:
             curves[name] = points
     watched = f"validation_{recipe.training.metric}"
     best = _best_row(rows, watched, recipe.training.metric, kit)
-    figures |= {name: float(best[name]) for name in curves if best.get(name)}
+    # Where there is no test split the report is of the whole of validation, which is more than was watched.
+    figures = {name: float(best[name]) for name in curves if best.get(name)} | figures
     curves["loss"] = _thinned([(int(row["step"]), float(row["loss"])) for row in rows if row.get("loss")])
     return {
         "figures": figures,
@@ -173,4 +175,5 @@ def _lock(run: RunDirectory, prepared: Prepared, kit: Kit) -> None:
     """What a cell that trains nothing was made with."""
     data = {prepared.data.part_name(): prepared.data.fingerprint()}
     prepared.tokenizers.save(run.tokenizer)
-    Lock.current(plugin_sources(kit.plugins), seed=prepared.training.seed, data=data).write(run.lock)
+    parts = used_parts(prepared.recipe, kit.registry, [prepared.objective.options])
+    Lock.current(plugin_sources(kit.plugins), seed=prepared.training.seed, data=data, parts=parts).write(run.lock)

@@ -98,7 +98,10 @@ def _work(connection: Connection, without: Sequence[str], threads: int, parent: 
     from kit.kit import Kit
 
     torch.set_num_threads(threads)
-    kit = Kit(disable=without)
+    # Through the environment, so that processes that a cell starts leave them out too.
+    left_out = [*without, *filter(None, [os.environ.get("KIT_DISABLE_PLUGINS")])]
+    os.environ["KIT_DISABLE_PLUGINS"] = ",".join(left_out)
+    kit = Kit()
     try:
         while True:
             try:

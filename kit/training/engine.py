@@ -14,11 +14,12 @@ import torch
 
 from kit.data.loading import load
 from kit.data.steps import StepBatches
+from kit.model.families import Model
 from kit.recipe.dump import to_yaml
 from kit.recipe.sections import Recipe
 from kit.recipe.training_section import TrainingSection
 from kit.runs.claim import claimed
-from kit.runs.directory import ROOT, RunDirectory
+from kit.runs.directory import ROOT, RunDirectory, RunError
 from kit.runs.labels import write_labels
 from kit.runs.lock import Lock, compare
 from kit.runs.parts import Checkpoint
@@ -26,6 +27,8 @@ from kit.runs.ranks import Ranks
 from kit.runs.retention import Retention
 from kit.runs.sources import plugin_sources
 from kit.runs.store import CheckpointStore
+from kit.runs.tensors import read_tensors
+from kit.runs.used import used_parts
 from kit.training.after_step import AfterStep
 from kit.training.averaging import Average
 from kit.training.choosing import Choices
@@ -110,7 +113,8 @@ def new_run(recipe: Recipe, kit: Kit, folder: Path | None = None, root: Path = R
 def _lock(run: RunDirectory, prepared: Prepared, kit: Kit, reporter: Reporter) -> Lock:
     """What the run is made with; where it was begun with something else, that is said."""
     data = {prepared.data.part_name(): prepared.data.fingerprint(), "tokenizers": prepared.tokenizers.fingerprint()}
-    current = Lock.current(plugin_sources(kit.plugins), seed=prepared.training.seed, data=data)
+    parts = used_parts(prepared.recipe, kit.registry, [prepared.objective.options])
+    current = Lock.current(plugin_sources(kit.plugins), seed=prepared.training.seed, data=data, parts=parts)
     if not run.lock.is_file():
         prepared.tokenizers.save(run.tokenizer)
         write_labels(run, prepared.data.labels())
@@ -135,6 +139,11 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
         if group.first:
             store.tidy()
     model = prepared.model
+    begun = run.weights.is_file() and not store.steps()  # a run that was made of another one's weights
+    if begun:
+        _begin_from(run, model)
+        if group.first:
+            run.write(run.recipe, to_yaml(prepared.recipe, kit.registry))
     choices = prepared.choices
     module = TrainingModule(model, prepared.objective, choices.optimizer(), choices.schedule(), training)
     average = Average(model, averaged.ema) if averaged is not None and averaged.ema is not None else None
@@ -142,7 +151,7 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
     resumed = _newest(store, group)
     if resumed is not None:
         saver.restore_weights(resumed)
-    else:
+    elif not begun:
         start_parts(model)
     began = time.monotonic()
     after = _fit(run, prepared, kit, saver, reporter, resumed, group)
@@ -157,6 +166,17 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
     if is_sharded(training, group.member):
         prepared = prepared.with_new_model(kit)  # whole, for one process alone
     return Result(run, module.step, training.steps, ending, seconds, finish(run, prepared, store, reporter))
+
+
+def _begin_from(run: RunDirectory, model: Model) -> None:
+    """Load the weights that a run was made with; regularizers that are new to it begin as they do."""
+    missing, unknown = model.load_state_dict(read_tensors(run.weights), strict=False)
+    missing = [name for name in missing if not name.startswith("regularizers.")]
+    if missing or unknown:
+        raise RunError(
+            f"the weights in {run.weights} are not those of this recipe: "
+            f"{len(missing)} are missing and {len(unknown)} unknown, such as {(missing + unknown)[0]}"
+        )
 
 
 def _newest(store: CheckpointStore, group: Group) -> Checkpoint | None:

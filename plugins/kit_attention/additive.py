@@ -26,6 +26,7 @@ class AdditiveAttention(MultiHeadAttention):
     options: AdditiveOptions
     # A rotation is meant for dot products, so turning queries and keys would say nothing here.
     abilities = Abilities(positions=frozenset({"bias", "interact"}))
+    by_head = ("score",)
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:
         super().__init__(options, dims, site)

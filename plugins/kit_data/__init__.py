@@ -12,6 +12,7 @@ def kit_components() -> list[type[Component]]:
     """The data parts of this plugin."""
     from kit_data.adding import AddingData
     from kit_data.addition import AdditionData
+    from kit_data.bank import BankData
     from kit_data.copy import CopyData
     from kit_data.copy_memory import CopyMemoryData
     from kit_data.distant_recall import DistantRecallData
@@ -30,6 +31,7 @@ def kit_components() -> list[type[Component]]:
     return [
         AddingData,
         AdditionData,
+        BankData,
         CopyData,
         CopyMemoryData,
         DistantRecallData,

@@ -66,7 +66,7 @@ class Ctranslate2Exporter(Exporter):
         exact, chosen = self.options.quantization in EXACT, self.options.tolerance
         tolerance = (1e-3 if exact else 2.0) if chosen is None else chosen
         names = {side: vocabulary(subject, side) for side in ("encoder", "decoder")}
-        return compare_written(subject, _engine(subject, folder), names, tolerance, 0.0 if exact else 1.0)
+        return compare_written(subject, _engine(subject, folder), names, tolerance)
 
 
 def vocabulary(subject: Exportable, side: str) -> list[str]:

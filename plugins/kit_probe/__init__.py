@@ -17,10 +17,12 @@ def kit_components() -> list[type[Component]]:
     """The parts, imported when they are asked for."""
     from kit_probe.ablation import AblationProbe
     from kit_probe.alignment import AlignmentProbe
+    from kit_probe.chance import ChanceProbe
     from kit_probe.confidence import ConfidenceProbe
     from kit_probe.distance import DistanceProbe
     from kit_probe.entropy import EntropyProbe
     from kit_probe.flow import FlowProbe
+    from kit_probe.gate import GateProbe
     from kit_probe.importance import ImportanceProbe
     from kit_probe.offset import OffsetProbe
     from kit_probe.position import PositionProbe
@@ -34,10 +36,12 @@ def kit_components() -> list[type[Component]]:
     return [
         AblationProbe,
         AlignmentProbe,
+        ChanceProbe,
         ConfidenceProbe,
         DistanceProbe,
         EntropyProbe,
         FlowProbe,
+        GateProbe,
         ImportanceProbe,
         OffsetProbe,
         PositionProbe,

@@ -25,6 +25,7 @@ class AblationProbe(HeadProbe):
 
     options_type = AblationOptions
     options: AblationOptions
+    orders = {"oracle": "loss without", "mean": "loss with its mean"}  # noqa: RUF012
     has_even = False
     costly = True
 

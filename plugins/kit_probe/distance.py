@@ -33,7 +33,7 @@ class DistanceProbe(RecordProbe):
         """Four numbers."""
         return {
             "distance": "how many tokens away a head looks, in the mean",
-            "distance ratio": "that over the distance of a head that looks at everything alike: below 1 is local",
+            "distance ratio": "how far a head looks over how far even attention looks: below 1 is local",
             "direction": "how many tokens to the right a head looks, in the mean; to the left is negative",
             "near": f"the share of attention on tokens at most {self.options.near} away",
         }

@@ -21,6 +21,7 @@ class ImportanceProbe(HeadProbe):
     """The size of the slope is taken text by text: slopes of both signs must not cancel out."""
 
     options_type = ImportanceOptions
+    orders = {"importance": "importance", "slope": "slope"}  # noqa: RUF012
     has_even = False
 
     @property
@@ -28,7 +29,7 @@ class ImportanceProbe(HeadProbe):
         """As it is, and compared within the layer."""
         return {
             "slope": "how much the loss changes with the gate of a head, in nats a prediction: the size, text by text",
-            "importance": "the same, divided by the length of the vector of all heads of the layer",
+            "importance": "the slope of the loss by the head's gate, relative to the other heads of its layer",
         }
 
     def gather(self, inspector: Inspector, rows: Sequence[Ids]) -> Iterator[Mapping[str, Tensor]]:

@@ -51,8 +51,8 @@ class PositionProbe(RecordProbe):
         of = "" if self.options.space == "weights" else " (scores)"
         return {
             f"relative{of}": "the share of variation that the distance between tokens explains",
-            f"absolute{of}": "the share that places in the text explain beyond that",
-            f"content{of}": "the share that places do not explain: it goes by what the tokens are",
+            f"absolute{of}": "the share of variation that places in the text explain beyond distance",
+            f"content{of}": "the share of variation that places do not explain: it goes by what the tokens are",
             f"focus{of}": "how far attention is from even: 0 for even, 1 for one key at a time; "
             "below 0.01 the shares are noise",
         }

@@ -49,6 +49,10 @@ class RoundWatcher(Watcher):
         """Pass on, with the number of the use."""
         self.watcher.weights(self._site(site), weights_BHQK, scope)
 
+    def values(self, site: Site, v_BGKF: Tensor, scope: Scope) -> None:
+        """Pass on, with the number of the use."""
+        self.watcher.values(self._site(site), v_BGKF, scope)
+
     def without_weights(self, site: Site, reason: str) -> None:
         """Pass on, with the number of the use."""
         self.watcher.without_weights(self._site(site), reason)

@@ -20,7 +20,7 @@ KINDS = kinds()
 
 
 def test_every_kind_that_has_a_contract_has_a_template() -> None:
-    assert KINDS == _contract_kinds()
+    assert _contract_kinds() == KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

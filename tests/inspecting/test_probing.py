@@ -74,7 +74,7 @@ def test_the_strongest_role_is_told_and_a_head_may_have_none() -> None:
     assert [card.role for card in report.heads] == [
         "looks at the token before",
         "spreads its attention evenly over all it may see",
-        "no role that these measures know",
+        "no clear role",
     ]
     assert report.distances[0].groups == (0, 1, 1)
     assert report.distances[0].heads[2] == ("decoder.0.attention", 2)

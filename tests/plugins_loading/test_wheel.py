@@ -1,68 +1,14 @@
 """A stranger's wheel beside the kit's own, in a fresh environment: no editable install, no path into this tree."""
 
-import json
-import os
-import site
-import subprocess
-import sys
-import venv
 from pathlib import Path
 
 import pytest
+from environments import Environment, build
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "third_party" / "kit-sample-distance"
 
 pytestmark = pytest.mark.xdist_group("wheel")
-
-
-def build(project: Path, folder: Path) -> Path:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=project, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-class Environment:
-    """A virtual environment that has the two wheels, and borrows what they depend on."""
-
-    def __init__(self, folder: Path, wheels: list[Path]) -> None:
-        self.folder = folder
-        venv.create(folder, with_pip=False, symlinks=True)
-        self.python = folder / "bin" / "python"
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--python",
-            str(self.python),
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--no-index",
-        ]
-        subprocess.run([*pip, *map(str, wheels)], check=True, capture_output=True)
-        (packages,) = folder.glob("lib/python*/site-packages")
-        # A folder named in a .pth comes after the environment's own packages, and its own .pth files, which hold the
-        # editable install, are not read.
-        (packages / "borrowed.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-
-    def run(self, *arguments: str) -> str:
-        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-        done = subprocess.run(
-            [str(self.python), *arguments],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def answer(self, code: str) -> object:
-        """What a piece of Python prints as JSON."""
-        return json.loads(self.run("-c", f"import json\n{code}"))
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,8 @@ def test_the_page_shows_what_the_run_answers(run, started, browser):
     assert page.texts(".chip") == list(examples_of(RunDirectory(run))) and len(page.texts(".chip")) == 6
     page.type("1 2")
     page.press("Enter")
-    page.wait("document.querySelector('[data-result]:not([hidden])')")
+    page.wait("document.querySelector('article:not([aria-busy])')")
+    assert page.texts(".failed .why") == [], page.problems
     (wanted,) = kit.load(run).predict(["1 2"], search=SEARCH, nbest=3)
     assert page.texts("article .what") == [output.text for output in wanted.outputs]
     assert page.problems == [] and all(url.startswith(started.server.url) for url in page.requests)

@@ -63,7 +63,7 @@ class Page:
             self.problems.append(f"{event['entry']['text']} {event['entry'].get('url', '')}".strip())
 
     def goto(self, url: str) -> None:
-        """Open an address and wait until it has loaded."""
+        """Open an address and wait until it has loaded and was shown."""
         self._loaded = False
         failed = self.call("Page.navigate", url=url).get("errorText")
         if failed:
@@ -71,6 +71,8 @@ class Page:
         deadline = time.monotonic() + PATIENCE
         while not self._loaded:
             self._browser.receive(deadline, f"loading {url}")
+        # The first frame gives the focus to what wants it; before that, keys go nowhere.
+        self.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(() => go(true))))")
 
     def evaluate(self, expression: str) -> Any:
         """The value of an expression in the page; a promise is waited for."""
@@ -102,7 +104,8 @@ class Page:
         return bool(self.evaluate(f"document.querySelector({json.dumps(selector)})?.checkVisibility() ?? false"))
 
     def type(self, text: str) -> None:
-        """Put text in where the focus is, as an input method does."""
+        """Put text in where the focus is, as an input method does; wait until it is where text can be."""
+        self.wait("document.activeElement.matches('input, textarea, [contenteditable]')")
         self.call("Input.insertText", text=text)
 
     def press(self, keys: str) -> None:

@@ -22,13 +22,10 @@ norm: layer
 position: sinusoidal
 embedding: {use: token, scale: true}
 encoder: {depth: 1, attention: {use: softmax, heads: 4}, feedforward: {use: relu, factor: 2}, residual: pre}
-decoder:
-  depth: 1
-  attention: {use: softmax, heads: 4}
-  cross_attention: {use: softmax, heads: 4}
-  feedforward: {use: relu, factor: 2}
-  residual: pre
-  masks: [causal]
+decoder: {
+  depth: 1, attention: {use: softmax, heads: 4}, cross_attention: {use: softmax, heads: 4},
+  feedforward: {use: relu, factor: 2}, residual: pre, masks: [causal]
+}
 """
 WRITER = """
 family: decoder

@@ -1,0 +1,128 @@
+"""`kit probe`: what each attention head of a run does, in numbers and in words."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Column, Table
+
+from kit.cli.arguments import AsJson
+from kit.cli.console import print_json, screen
+from kit.errors import KitError
+
+if TYPE_CHECKING:
+    from kit.contracts.probe import Probe
+    from kit.inspecting.report import Estimate, HeadCard, Report
+    from kit.kit import Kit
+
+SHOWN = ("entropy", "confidence", "relative", "absolute", "content", "focus", "importance")
+"""The numbers in the table, where they were measured; all of them are in `--json`."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command()(probe)
+
+
+def probe(
+    context: typer.Context,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run: its folder, name and number, or name.")],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Texts, one a line, with a tab before the target of a pair.")
+    ] = None,
+    texts: Annotated[int, typer.Option(min=1, help="How many texts at the most.")] = 64,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="PROBE", help="Only this probe; may be given again.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Those too that take long: ablation, shuffling, saliency.")
+    ] = False,
+    number: Annotated[
+        list[str] | None, typer.Option("--number", metavar="NAME", help="A number to show; may be given again.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Measure every attention head; without a file, on the run's own validation data."""
+    from kit.inspecting.inspector import inspect
+    from kit.inspecting.probing import probe as measure
+    from kit.opening import open_run
+
+    kit: Kit = context.obj
+    inspector = inspect(open_run(run, kit))
+    chosen = _chosen(kit, only, every)
+    given = islice(_lines(file), texts) if file is not None else inspector.examples("validation", texts)
+    report = measure(inspector, chosen, given)
+    if json:
+        print_json(report.plain())
+        return
+    _show(report, number)
+
+
+def _chosen(kit: Kit, only: list[str] | None, every: bool) -> list[Probe]:
+    from kit.inspecting.ordering import installed_probes
+
+    found = installed_probes(kit.registry, costly=every or bool(only))
+    if not only:
+        return found
+    known = {each.part_name(): each for each in found}
+    for name in only:
+        if name not in known:
+            raise KitError(f"there is no probe {name!r}; known: {', '.join(sorted(known))}")
+    return [known[name] for name in only]
+
+
+def _lines(file: Path) -> list[str | tuple[str, str]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise KitError(f"{file} cannot be read: {error}") from error
+    found: list[str | tuple[str, str]] = []
+    for line in lines:
+        source, tab, target = line.partition("\t")
+        if line:
+            found.append((source, target) if tab else source)
+    return found
+
+
+def _show(report: Report, numbers: list[str] | None) -> None:
+    out = screen()
+    there = {name for card in report.heads for name in card.estimates}
+    for name in numbers or ():
+        if name not in there:
+            raise KitError(f"no probe gave a number {name!r}; there are {', '.join(sorted(there))}")
+    names = numbers or [name for name in SHOWN if name in there] or sorted(there)[:8]
+    table = Table(Column("head", no_wrap=True), *names, "what it does", box=None, pad_edge=False)
+    for site in dict.fromkeys(card.site for card in report.heads):
+        cards = [card for card in report.heads if card.site == site]
+        table.add_row(f"[bold]{escape(site)}[/]")
+        for card in cards:
+            table.add_row(
+                f"  head {card.head}", *(_shown(card.estimates.get(name)) for name in names), escape(card.role)
+            )
+        for label, control in (("  even attention", "even"), ("  untrained", "untrained")):
+            table.add_row(label, *(_mean(cards, name, control) for name in names), "", style="dim")
+    out.print(table)
+    out.print(
+        f"measured on {report.texts} texts; ± is half of the interval that holds 95 % of other draws of texts. Below "
+        "each layer: what even attention gives, and the same model untrained, in the mean of its heads. --json has all.",
+        style="dim",
+    )
+    for name in names:
+        out.print(f"[dim]{escape(name)}: {escape(report.meanings[name])}[/]", highlight=False)
+
+
+def _shown(found: Estimate | None) -> str:
+    if found is None or found.value is None:
+        return "–"
+    width = "" if found.low is None or found.high is None else f"[dim]±{(found.high - found.low) / 2:.2f}[/]"
+    return f"{found.value:.2f}{width}"
+
+
+def _mean(cards: list[HeadCard], name: str, control: str) -> str:
+    values = [getattr(card.estimates[name], control) for card in cards if name in card.estimates]
+    known = [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.2f}" if known else "–"
