@@ -30,7 +30,7 @@ bench: $(READY)
 
 # The documentation, in build/docs: open build/docs/index.html.
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # What the pages show as printed, printed anew.
 pages: $(READY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,8 @@ def _page(kind: str, parts: list[Any]) -> str:
     contract = _contract(parts[0].component)
     module = sys.modules[contract.__module__]
     rows = [(f"[{it.name}](#{_anchor(it.name)})", prose(_about(it.component))) for it in parts]
-    sections = [f"# {kind.capitalize()}", prose(module.__doc__), table(("part", "what it is"), rows)]
+    about = re.sub(r"^The contract of [\w\s-]+: (\w)", lambda found: found[1].upper(), module.__doc__ or "")
+    sections = [f"# {kind.capitalize()}", prose(about), table(("part", "what it is"), rows)]
     return "\n\n".join([*sections, *("\n\n".join(_part(it)) for it in parts)]) + "\n"
 
 

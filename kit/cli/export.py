@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kit.cli.arguments import AsJson
 from kit.cli.console import print_json, quantity, screen
+from kit.cli.opening import RunName, opened_run
 
 if TYPE_CHECKING:
     from kit.exporting.export import Exported
@@ -23,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
 
 def export(
     context: typer.Context,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run: pronounce, pronounce/3 or its folder.")],
+    run: RunName,
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[OPTION=VALUE]...", help="Options, such as quantization=int8.")
     ] = None,
@@ -34,7 +35,8 @@ def export(
     """Write a trained model for another engine, and compare what was written with the model."""
     from kit.exporting.export import export as export_run
 
-    done = export_run(run, to, overrides or (), output=output, kit=context.obj)
+    context.obj.registry.find("exporter", to)  # before anything that takes time
+    done = export_run(opened_run(run, context.obj, "cpu"), to, overrides or (), output=output)
     if json:
         print_json(
             {

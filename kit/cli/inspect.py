@@ -69,7 +69,7 @@ def inspect(
         unseen = {site: why for side in shown.sides for site, why in side.record.unseen.items()}
         print_json({"path": str(path), "bytes": size, "left_out": written.left_out, "unseen": unseen, "report": report})
         return
-    for site, why in shown.sides[0].record.unseen.items():
+    for site, why in shown.sides[-1].record.unseen.items():
         screen().print(f"{escape(site)} has no weights to show: {escape(why)}", highlight=False)
     if written.left_out:
         screen().print(f"{written.left_out} heads did not fit; --megabytes makes room", highlight=False)

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from kit.inspecting.report import Estimate, HeadCard, Report
     from kit.kit import Kit
 
-SHOWN = ("entropy", "confidence", "relative", "absolute", "content", "focus", "importance")
-"""The numbers in the table, where they were measured; all of them are in `--json`."""
-
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
@@ -47,6 +44,7 @@ def probe(
     json: AsJson = False,
 ) -> None:
     """Measure every attention head; without a file, on the run's own validation data."""
+    from kit.contracts.probe import HeadProbe
     from kit.inspecting.inspector import inspect
     from kit.inspecting.probing import probe as measure
     from kit.opening import open_run
@@ -56,10 +54,14 @@ def probe(
     chosen = _chosen(kit, only, every)
     given = islice(_lines(file), texts) if file is not None else inspector.examples("validation", texts)
     report = measure(inspector, chosen, given)
+    for name in number or ():
+        if name not in report.meanings:
+            raise KitError(f"no probe gives a number {name!r}; there are {', '.join(sorted(report.meanings))}")
     if json:
         print_json(report.plain())
         return
-    _show(report, number)
+    headline = [name for each in chosen if isinstance(each, HeadProbe) for name in each.headline]
+    _show(report, number or headline)
 
 
 def _chosen(kit: Kit, only: list[str] | None, every: bool) -> list[Probe]:
@@ -88,13 +90,10 @@ def _lines(file: Path) -> list[str | tuple[str, str]]:
     return found
 
 
-def _show(report: Report, numbers: list[str] | None) -> None:
+def _show(report: Report, numbers: list[str]) -> None:
     out = screen()
     there = {name for card in report.heads for name in card.estimates}
-    for name in numbers or ():
-        if name not in there:
-            raise KitError(f"no probe gave a number {name!r}; there are {', '.join(sorted(there))}")
-    names = numbers or [name for name in SHOWN if name in there] or sorted(there)[:8]
+    names = [name for name in numbers if name in there] or sorted(there)[:8]
     table = Table(Column("head", no_wrap=True), *names, "what it does", box=None, pad_edge=False)
     for site in dict.fromkeys(card.site for card in report.heads):
         cards = [card for card in report.heads if card.site == site]
@@ -108,7 +107,7 @@ def _show(report: Report, numbers: list[str] | None) -> None:
     out.print(table)
     out.print(
         f"measured on {report.texts} texts; ± is half of the interval that holds 95 % of other draws of texts. Below "
-        "each layer: what even attention gives, and the same model untrained, in the mean of its heads. --json has all.",
+        "each layer: what even attention gives, and the same model untrained, in the mean of its heads.",
         style="dim",
     )
     for name in names:

@@ -38,6 +38,7 @@ def prune(
     from kit.inspecting.inspector import inspect
     from kit.inspecting.ordering import Ordering
     from kit.inspecting.pruning import curve, how_many, seconds
+    from kit.inspecting.pruning_picture import draw_curve
     from kit.inspecting.removing import remove, save
     from kit.opening import open_run
 
@@ -58,7 +59,9 @@ def prune(
             "parameters": [_size(inspector.model), _size(smaller.model)],
             "seconds": [before, after],
         }
-        report["run"] = save(smaller, inspector.opened, report).label
+        made = save(smaller, inspector.opened, report)
+        drawn = draw_curve(shown, by, len(going), made.reports / "pruning.png")
+        report |= {"run": made.label, "picture": None if drawn is None else str(drawn)}
     if json:
         print_json(report)
         return
@@ -82,6 +85,8 @@ def _show(report: dict[str, Any], shown: Curve, total: int) -> None:
     by_site = Counter(site for site, _ in report["removed"])
     lost = ", ".join(f"{site} {number}" for site, number in sorted(by_site.items())) or "none"
     (whole, small), (before, after) = report["parameters"], report["seconds"]
+    if report["picture"] is not None:
+        out.print(f"the curve    {report['picture']}", highlight=False, soft_wrap=True)
     out.print(
         f"taken out    {escape(lost)}\n"
         f"parameters   {quantity(whole)} before, {quantity(small)} after ({small / whole:.1%})\n"

@@ -55,6 +55,8 @@ class HeadProbe(Probe):
 
     kinds: ClassVar[frozenset[Kind]] = EVERYWHERE
     """Which attentions it has something to say about."""
+    headline: ClassVar[tuple[str, ...]] = ()
+    """Those of its numbers that belong into a short table; all are in the report."""
     orders: ClassVar[Mapping[str, str]] = {}
     """Words by which heads can be taken out in the order of one of its numbers, the smallest first: the word for
     `kit prune --by`, and the number."""

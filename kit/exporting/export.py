@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -59,16 +60,18 @@ def export(
     to: the name of an exporter, whose options `overrides` change (`quantization=int8`), or its options themselves;
     output: a folder that is not there yet; left out, `exports/NAME` in the run's own folder.
     """
-    opened = run if isinstance(run, OpenedRun) else open_run(run, kit, device="cpu")
-    registry = opened.kit.registry
+    used = run.kit if isinstance(run, OpenedRun) else kit or _new_kit()
+    registry = used.registry
     exporter = exporter_of(to, registry) if isinstance(to, Options) else exporter_named(to, registry, overrides)
+    opened = run if isinstance(run, OpenedRun) else open_run(run, used, device="cpu")
     folder = opened.run.path / "exports" / exporter.part_name() if output is None else Path(output)
     if folder.exists():
         raise ExportError(f"{folder} is there already\n    remove it, or name another folder with --output")
     samples, compared_on = samples_of(opened)
     lock = opened.run.lock if opened.run.lock.is_file() else None
     symbols = opened.tokenizers.symbols()
-    subject = subject_of(opened.model.cpu(), opened.recipe.model, registry, samples, symbols, lock)
+    model = opened.model if opened.device.type == "cpu" else copy.deepcopy(opened.model).cpu()
+    subject = subject_of(model, opened.recipe.model, registry, samples, symbols, lock)
     with _placed(folder) as draft, _located(opened):
         problems = list(exporter.objections(subject))
         if problems:
@@ -79,6 +82,12 @@ def export(
         _describe(opened, exporter, draft, checks, compared_on)
         files = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     return Exported(folder, files, checks, compared_on)
+
+
+def _new_kit() -> Kit:
+    from kit.kit import Kit as NewKit
+
+    return NewKit()
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def _losses(inspector: Inspector, rows: Sequence[Ids], order: Sequence[Head], re
 
 
 @torch.inference_mode()
-def seconds(inspector: Inspector, models: Sequence[Model], rows: Sequence[Ids], times: int = 5) -> list[float]:
+def seconds(inspector: Inspector, models: Sequence[Model], rows: Sequence[Ids], times: int = 15) -> list[float]:
     """How long each model takes for these texts, at the least; in turns, so that a busy machine is unfair to none."""
     filled, _ = inspector.filled(rows)
     source, target = inspector.reader.inputs(inspector.reader.batch(filled, inspector.device))

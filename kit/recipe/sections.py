@@ -59,13 +59,13 @@ class ModelSection(Section):
     """The stack that reads the source."""
     decoder: StackSlot | None = None
     """The stack that writes the target."""
+    head: HeadSlot | None = None
+    """What is read off the last layer; left out, the next token (or the masked ones)."""
     regularizers: list[RegularizerSlot] = Field(default_factory=list)
     """What shapes attention while the model is trained, such as [{use: entropy, strength: 0.01}]."""
     kept_heads: dict[str, list[NonNegativeInt]] | None = None
     """Which heads are left of attentions that have lost some, by where they are: {decoder.0.attention: [0, 3]}. Written
     by `kit prune`."""
-    head: HeadSlot | None = None
-    """What is read off the last layer; left out, the next token (or the masked ones)."""
 
 
 class Recipe(Section):

@@ -95,7 +95,8 @@ def combinations(study: Study, kit: Kit) -> list[Combination]:
         merged: dict[str, Any] = {}
         for name, label in named.items():
             merged |= labels[name][label]
-        own = {path: value for path, value in merged.items() if path.startswith(OWN)}
+        quick = study.section.quick.changes if study.quick else {}
+        own = {path: value for path, value in {**merged, **quick}.items() if path.startswith(OWN)}
         rest = {path: value for path, value in merged.items() if not path.startswith(OWN)}
         found.append(Combination(named, rest, study.changed(own, kit.registry)))
     return found

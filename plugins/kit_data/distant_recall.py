@@ -1,7 +1,8 @@
 """Associative recall over a distance: pairs of keys and values, blanks, then several keys whose values are asked for.
 
 After the multi-query recall of Arora et al. 2024 (MQAR), with all questions at the end: how many pairs a state of fixed
-size can hold, and over what distance.
+size can hold, and over what distance. A pair is one token, so that finding its key is finding its value; with keys and
+values apart (`recall`) a model has to learn to join them first, which takes it far longer and says nothing of memory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class DistantRecallOptions(GeneratedOptions):
 
 
 class DistantRecallData(GeneratedData):
-    """`k3 v1 k7 v4 . . . ? k7 k3` gives `v4 v1`."""
+    """`k3=v1 k7=v4 . . . ? k7 k3` gives `v4 v1`."""
 
     options_type = DistantRecallOptions
     options: DistantRecallOptions
@@ -49,6 +50,6 @@ class DistantRecallData(GeneratedData):
         keys = generator.permutation(options.keys)[: options.pairs]
         values = generator.integers(options.values, size=options.pairs)
         order = generator.permutation(options.pairs)[: options.asked]
-        words = [f"k{key} v{value}" for key, value in zip(keys, values, strict=True)]
+        words = [f"k{key}=v{value}" for key, value in zip(keys, values, strict=True)]
         words += ["."] * options.distance + ["?"] + [f"k{keys[place]}" for place in order]
         return Example(" ".join(words), " ".join(f"v{values[place]}" for place in order))

@@ -1,7 +1,7 @@
-"""Two look-ups at once: which of two keys has the larger value, and by how much? One place has to find both values.
+"""Two look-ups at once: is the value of one key less or more than that of another? One place has to find both values.
 
-The answer is the class of `(first - second) mod values`, so that it matters which value belongs to which key: a head
-that averages the two keys it looks at loses just that, unless it spends width on telling them apart.
+It matters which value belongs to which key: a head that averages the two keys it looks at loses just that, unless it
+spends width on telling them apart. A model that finds only one of the values can still guess from its size.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class TwoLookupsOptions(GeneratedOptions):
     pairs: int = Field(default=6, ge=2)
     """How many keys are given, each once."""
     keys: PositiveInt = 8
-    """How many keys there are: a, b, … as k0, k1, …"""
+    """How many keys there are: k0, k1, …"""
     values: int = Field(default=8, ge=2)
-    """How many values there are, and as many classes."""
+    """How many values there are: 0, 1, 2, …"""
 
     @model_validator(mode="after")
     def _enough_keys(self) -> Self:
@@ -34,7 +34,7 @@ class TwoLookupsOptions(GeneratedOptions):
 
 
 class TwoLookupsData(GeneratedData):
-    """`k3=1 k7=4 k0=2 first=k7 second=k0` is of class `2`: a key and its value are one token."""
+    """`k3=1 k7=4 k0=2 first=k7 second=k0` is of class `more`: a key and its value are one token."""
 
     options_type = TwoLookupsOptions
     options: TwoLookupsOptions
@@ -45,8 +45,8 @@ class TwoLookupsData(GeneratedData):
         return "labelled"
 
     def labels(self) -> tuple[str, ...]:
-        """Every difference."""
-        return tuple(sorted(map(str, range(self.options.values))))
+        """How the first compares with the second."""
+        return ("equal", "less", "more")
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
         """Keys without repetition, values with; two different keys are asked for."""
@@ -54,5 +54,6 @@ class TwoLookupsData(GeneratedData):
         values = generator.integers(self.options.values, size=self.options.pairs)
         first, second = (int(place) for place in generator.permutation(self.options.pairs)[:2])
         given = " ".join(f"k{key}={value}" for key, value in zip(keys, values, strict=True))
-        answer = int(values[first] - values[second]) % self.options.values
-        return Example(f"{given} first=k{keys[first]} second=k{keys[second]}", label=str(answer))
+        answer = np.sign(int(values[first]) - int(values[second]))
+        label = {-1: "less", 0: "equal", 1: "more"}[int(answer)]
+        return Example(f"{given} first=k{keys[first]} second=k{keys[second]}", label=label)

@@ -36,14 +36,15 @@ class EncoderGraph(nn.Module):
 
     def __init__(self, model: EncoderDecoder, facts: Sequence[str], watcher: Watcher | None) -> None:
         super().__init__()
-        self.model = model
+        self.side = model.encoder  # alone, so that a file holds no weights but those it needs
         self.facts = tuple(facts)
         self.watcher = watcher
 
     def forward(self, source_BS: Tensor, source_valid_BS: Tensor, *facts: Tensor) -> Tensor:
         """[B, S, D]."""
         tokens = _tokens(source_BS, source_valid_BS, self.facts, facts)
-        return self.model.encode(tokens, watcher=self.watcher).x
+        memory_BSD: Tensor = self.side(tokens, Layout.of(tokens), watcher=self.watcher)
+        return memory_BSD
 
 
 class DecoderGraph(nn.Module):
@@ -51,7 +52,7 @@ class DecoderGraph(nn.Module):
 
     def __init__(self, model: EncoderDecoder, facts: Sequence[str], watcher: Watcher | None) -> None:
         super().__init__()
-        self.model = model
+        self.side, self.head, self.tied = model.decoder, model.head, model.tied
         self.facts = tuple(facts)
         self.watcher = watcher
 
@@ -60,10 +61,11 @@ class DecoderGraph(nn.Module):
     ) -> Tensor:
         """[B, T, choices]."""
         tokens = _tokens(target_BT, target_valid_BT, self.facts, facts)
-        layout, side = Layout.of(tokens), self.model.decoder
+        layout = Layout.of(tokens)
         source = Layout((memory_BSD.shape[0], memory_BSD.shape[1]), memory_BSD.device, source_valid_BS, False)
-        x = side(tokens, layout, Memory(memory_BSD, source), watcher=self.watcher)
-        return self.model.score(x, layout, side.embedding)
+        x = self.side(tokens, layout, Memory(memory_BSD, source), watcher=self.watcher)
+        scores: Tensor = self.head(x, layout, self.side.embedding if self.tied else None)
+        return scores
 
 
 class ModelGraph(nn.Module):

@@ -8,6 +8,7 @@ Shapes: N occurrences, D width.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, Protocol, cast
 
 import torch
@@ -85,8 +86,10 @@ class SensesMeasure(Measure):
         hooks.append(stack.register_forward_hook(_keep(kept, max(1, len(inner)))))
         ids = subject.tokenizer.encode_batch([it.text for it in found])
         rows = [[int(Special.START), *row, int(Special.END)] for row in ids]
+        padded = Tokens.from_lists(rows)
+        facts = {"document": torch.zeros_like(padded.ids)}  # for masks that keep documents apart: here each row is one
         try:
-            subject.model(Tokens.from_lists(rows))
+            subject.model(replace(padded, facts=facts))
         finally:
             for hook in hooks:
                 hook.remove()

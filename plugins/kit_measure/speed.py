@@ -50,6 +50,7 @@ class SpeedMeasure(Measure):
             for name, rates in curves.items()
             for length, rate in zip(lengths, rates, strict=True)
         }
+        figures |= {f"{name}_longest": rates[-1] for name, rates in curves.items()}
         x = [float(length) for length in lengths]
         series = [Series(name, x, rates, "length in tokens", "tokens a second") for name, rates in curves.items()]
         return Measured(figures, series)

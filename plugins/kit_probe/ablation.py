@@ -24,6 +24,7 @@ class AblationProbe(HeadProbe):
     """Nothing is what a model never saw a head give; its mean is what it would know without looking at the text."""
 
     options_type = AblationOptions
+    headline = ("loss without",)
     options: AblationOptions
     orders = {"oracle": "loss without", "mean": "loss with its mean"}  # noqa: RUF012
     has_even = False

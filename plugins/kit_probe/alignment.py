@@ -30,6 +30,7 @@ class AlignmentProbe(HeadProbe, TextProbe):
     """The query that writes a token stands one place before it: it has read the token before, and chooses this one."""
 
     options_type = AlignmentOptions
+    headline = ("alignment",)
     options: AlignmentOptions
     kinds = frozenset({"cross"})
 

@@ -28,6 +28,7 @@ class ConfidenceProbe(RecordProbe):
     """The largest weight of each query, the end token aside."""
 
     options_type = ConfidenceOptions
+    headline = ("confidence",)
     options: ConfidenceOptions
 
     @property

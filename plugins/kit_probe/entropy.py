@@ -25,6 +25,7 @@ class EntropyProbe(RecordProbe):
     """Entropy as a share of the most it could be, since causal queries see more keys the later they stand."""
 
     options_type = EntropyOptions
+    headline = ("entropy",)
 
     @property
     def quantities(self) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ class ImportanceProbe(HeadProbe):
     """The size of the slope is taken text by text: slopes of both signs must not cancel out."""
 
     options_type = ImportanceOptions
+    headline = ("importance",)
     orders = {"importance": "importance", "slope": "slope"}  # noqa: RUF012
     has_even = False
 

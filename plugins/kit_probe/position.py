@@ -43,6 +43,7 @@ class PositionProbe(RecordProbe):
     """Shares with the small-sample bias taken off: means over few texts follow noise, which would look absolute."""
 
     options_type = PositionOptions
+    headline = ("relative", "absolute", "content", "focus")
     options: PositionOptions
 
     @property
@@ -105,11 +106,14 @@ class PositionProbe(RecordProbe):
             return None
         if focus < EVEN:
             return Role(0.7, "spreads its attention evenly over all it may see")
-        if relative > 0.8:
-            return Role(0.55, "goes by the distance between tokens")
-        if absolute > 0.8:
-            return Role(0.55, "goes by places in the text")
-        return Role(0.3, "goes by what the tokens are") if content > 0.8 else None
+        share, what = max(
+            (relative, "the distance between tokens"),
+            (absolute, "places in the text"),
+            (content, "what the tokens are"),
+        )
+        if share <= 0.5:
+            return None
+        return Role(0.3 * share, f"goes {'by' if share > 0.8 else 'mostly by'} {what}")
 
 
 def shares(y_SHC: Tensor, basis_CP: Tensor) -> Tensor:

@@ -12,11 +12,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from browser import Browser, browser
 from doc_blocks import DOCS, ROOT, pages
 
 from kit import Kit, hookspecs
 
 pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'kitformer[docs]'")
+__all__ = ["browser"]
 pytestmark = pytest.mark.xdist_group("docs")
 
 
@@ -50,7 +52,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built pages."""
     place = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr, done.stderr
     return place
@@ -90,6 +93,15 @@ def test_nothing_is_fetched_from_elsewhere(built: dict[Path, Page], site: Path) 
         assert [load for load in page.loads if urlsplit(load).netloc] == [], path.relative_to(site)
     for style in site.rglob("*.css"):
         assert not re.search(r"@import|url\(['\"]?https?:", style.read_text(encoding="utf-8")), style.name
+
+
+def test_pages_open_from_the_disk_and_can_be_searched(site: Path, browser: Browser) -> None:
+    page = browser.open((site / "concepts" / "attention.html").as_uri(), width=1300)
+    page.evaluate("document.querySelector('.md-search__input').focus()")
+    page.type("rotary")
+    page.wait("document.querySelector('.md-search-result__link[href*=\"position.html\"]') !== null")
+    assert page.problems == []
+    page.close()
 
 
 def test_every_part_is_in_the_catalogue(built: dict[Path, Page], site: Path) -> None:

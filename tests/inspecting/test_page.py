@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from browser import browser as browser
 from browser_page import Page
 from made_heads import own
 from made_pages import EVIL, known, noise, pair, side, steps_of, written
+
+from kit.inspecting.page.scene import Side
 
 pytestmark = pytest.mark.xdist_group("browser")
 READY = "document.documentElement.dataset.ready === 'true'"
@@ -244,17 +247,19 @@ def test_a_pair_names_what_cannot_be_seen(browser, tmp_path):
 def test_two_models_and_their_difference(browser, tmp_path):
     before = own([torch.stack([steps_of(3)])], torch.ones(3, 3).tril().bool())
     after = own([torch.eye(3).double()[None]], torch.ones(3, 3).tril().bool())
-    url = written(tmp_path, side(before, "one/1"), side(after, "two/1", 0.1))
+    url = written(tmp_path, side(before, "one/1"), side(after, "two/1", 0.1))  # before, and after
     page = opened(browser, url)
     assert page.texts("#sides button") == ["one/1", "two/1", "two/1 − one/1"]
-    assert cell(page, 1, 0) == colour(0.5)
-    page.press("a")
-    assert cell(page, 1, 0) == PAPER
+    assert page.text("h1") == "two/1 against one/1" and cell(page, 1, 0) == PAPER
     page.press("a")
     less, more = cell(page, 1, 0), cell(page, 1, 1)
     assert less[0] > less[2] and more[2] > more[0], "orange for less, blue for more"
     page.evaluate("chooseCell(1, 0)")
     assert "change −0.25" in page.text("#cell")
+    page.press("a")
+    assert cell(page, 1, 0) == colour(0.5)
+    page.press("a")
+    page.press("a")
     page.press("2")
     assert "0.100" in page.texts("tbody tr")[0] or "0.10" in page.texts("tbody tr")[0]
     closed(page, url)
@@ -279,4 +284,24 @@ def test_it_fits_the_screen(browser, tmp_path, width):
     for tab in "123":
         page.press(tab)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), tab
+    closed(page, url)
+
+
+def test_a_model_without_weights_says_so(browser, tmp_path):
+    record = replace(known(3), maps=(), unseen={"decoder.0.attention": "it keeps none"})
+    url = written(tmp_path, Side("made/1", record))
+    page = opened(browser, url)
+    assert page.text("#problem") == "No part of this model has weights to show."
+    assert "decoder.0.attention has no weights to show: it keeps none" in page.text("#notes")
+    closed(page, url)
+
+
+def test_negative_weights_have_colours_of_their_own(browser, tmp_path):
+    weights = torch.tensor([[[1.0, 0.0], [-0.5, 0.5]]]).double()
+    url = written(tmp_path, side(own([weights], torch.ones(2, 2).bool(), kind="encoder")))
+    page = opened(browser, url)
+    less, more = cell(page, 1, 0), cell(page, 1, 1)
+    assert less[0] > less[2] and more[2] > more[0]
+    page.evaluate("chooseCell(1, 0)")
+    assert "weight −0.5" in page.text("#cell") and "row sum 0.00" in page.text("#cell")
     closed(page, url)

@@ -134,10 +134,10 @@ def test_a_scene_of_a_run_and_of_before_and_after(pairs):
     first = scene("pairs/1", pairs, "1 2 3", probes, known_)
     assert {drawing.name.partition(",")[0] for drawing in first.sides[0].drawings} >= {"rollout", "alignment"}
     both = another(first, "untrained", pairs.twin(), pairs, probes, known_)
-    assert both.sides[1].record.target.tokens == first.sides[0].record.target.tokens
+    assert both.sides[0].record.target.tokens == first.sides[0].record.target.tokens
     assert [len(side_.report.heads) for side_ in both.sides] == [16, 16]
     facts = facts_of(made(*both.sides).html)
-    assert [side_["name"] for side_ in facts["sides"]] == ["pairs/1", "untrained"]
+    assert [side_["name"] for side_ in facts["sides"]] == ["untrained", "pairs/1"]
 
 
 def test_another_vocabulary_cannot_be_compared(pairs, text):
@@ -172,7 +172,7 @@ def test_the_command(made_runs, tmp_path, monkeypatch):
     )
     assert "written to" in said("1 2 3", "--against", "untrained")
     facts = facts_of((run.reports / "attention_1_2_3.html").read_text())
-    assert facts["written"] and facts["sides"][1]["name"] == "untrained"
+    assert facts["written"] and facts["sides"][0]["name"] == "untrained"
     assert "written to" in said("--output", "other.html"), "a held-out text where none is given"
     result = CliRunner().invoke(app, ["inspect", str(run.path), "--target", "3"])
     assert result.exit_code and "without a text" in str(result.exception)

@@ -38,8 +38,8 @@ def test_distant_recall_answers_each_question_in_turn():
     for example in data.open("validation")[:50]:
         given, _, asked = example.source.partition(" ? ")
         words = given.split()
-        values = dict(zip(words[0:8:2], words[1:8:2], strict=True))
-        assert len(values) == 4 and words[8:] == ["."] * 5
+        values = dict(word.split("=") for word in words[:4])
+        assert len(values) == 4 and words[4:] == ["."] * 5
         assert example.target.split() == [values[key] for key in asked.split()]
     with pytest.raises(ValidationError, match="asked"):
         DistantRecallOptions(pairs=2, asked=3)
@@ -47,12 +47,12 @@ def test_distant_recall_answers_each_question_in_turn():
 
 def test_two_lookups_tells_first_from_second():
     data = TwoLookupsData(TwoLookupsOptions(pairs=3, keys=5, values=4))
-    assert data.labels() == ("0", "1", "2", "3")
+    assert data.labels() == ("equal", "less", "more")
     for example in data.open("train")[:100]:
         *given, first, second = example.source.split()
         values = dict(word.split("=") for word in given)
-        wanted = int(values[first.removeprefix("first=")]) - int(values[second.removeprefix("second=")])
-        assert example.label == str(wanted % 4)
+        one, other = int(values[first.removeprefix("first=")]), int(values[second.removeprefix("second=")])
+        assert example.label == ("less" if one < other else "more" if one > other else "equal")
     with pytest.raises(ValidationError, match="keys"):
         TwoLookupsOptions(pairs=9, keys=8)
 

@@ -31,7 +31,7 @@ training: {steps: 10, batch_tokens: 100, optimizer: {use: adamw, rate: 2e-5}, me
 def shipped() -> list[Path]:
     """The recipes that come with the kit, whichever folder they are in."""
     found = sorted((ROOT / "recipes").rglob("*.yaml"))
-    return [path for path in found if {"model", "extends"} & set(yaml.safe_load(path.read_text()))]
+    return [path for path in found if ".weights" not in path.suffixes and path.parent.name != "studies"]
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def test_no_recipe_that_ships_has_any(path: Path, editor: Draft202012Validator) 
         ("heads: 4", "heads: 0", ("model", "encoder")),
         ("heads: 4", "hedas: 4", ("model", "encoder")),
         ("tokenizer: words", "tokenizer: wrods", ("tokenizer",)),
-        ("steps: 10", "steps: 10.5", ("training", "steps")),
-        ("metrics: [accuracy]", "metrics: accuracy", ("training", "metrics")),
+        ("steps: 10", "steps: 10.5", ("training",)),
+        ("metrics: [accuracy]", "metrics: accuracy", ("training",)),
         ("train: book.txt", "trian: book.txt", ("data",)),
         ("name: edited\n", "", ()),
     ],
@@ -99,4 +99,13 @@ def test_a_strangers_part_is_offered_with_its_words(editor: Draft202012Validator
 
 
 def _read(text: str) -> Any:
-    return yaml.safe_load(text)
+    return yaml.load(text, Loader)
+
+
+class Loader(yaml.SafeLoader):
+    """Reads numbers as YAML 1.2 and therefore editors do: 2e-5 is one."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)

@@ -32,7 +32,8 @@ MESSAGES = {
     "  depth: 3\n": "recipe:2: model.width: missing, wanted a whole number above 0 and at most 1000000\n"
     "    How many numbers describe a token.",
     "  width: 8\n  dropuot: 0.1\n": "recipe:5: model.dropuot: there is no 'dropuot' here; the keys are family, width,"
-    " vocabulary, length, dropout, embedding, tie, position, norm, embedding_norm, encoder, decoder, head\n"
+    " vocabulary, length, dropout, embedding, tie, position, norm, embedding_norm, encoder, decoder, head,"
+    " regularizers, kept_heads\n"
     "    did you mean dropout?",
     "  width: 8\n  dropout: 1\n": "recipe:5: model.dropout: found 1, wanted a number of at least 0 and below 1",
     "  width: 8\n  tie: outputs\n": "recipe:5: model.tie: found 'outputs', wanted one of none, output, inputs, all\n"

@@ -60,7 +60,8 @@ def blocks(page: Path) -> list[Block]:
         mark, what = match["mark"] or "", match["what"] or ""
         line = text.count("\n", 0, match.start()) + 1
         assert mark in MARKS, f"{page}:{line}: no mark is called {mark!r}; the marks are {sorted(MARKS)}"
-        found.append(Block(mark, what, match["language"], textwrap.dedent(match["text"]), line))
+        inside = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
+        found.append(Block(mark, what, match["language"], inside, line))
     return found
 
 
@@ -86,7 +87,7 @@ def needs(page: Path) -> list[str]:
 
 def agrees(shown: str, printed: str, loosely: bool = False) -> bool:
     """Whether a page shows what was printed; ends of lines do not count."""
-    wanted, found = ([_plain(line, loosely) for line in text.strip().splitlines()] for text in (shown, printed))
+    wanted, found = ([_plain(line, loosely) for line in text.strip("\n").splitlines()] for text in (shown, printed))
     pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n" for line in wanted)
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in found)) is not None
 

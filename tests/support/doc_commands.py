@@ -39,6 +39,8 @@ def _wrong(arguments: list[str]) -> str | None:
     while hasattr(command, "commands"):
         while arguments and arguments[0] == "--no-plugin":
             arguments = arguments[2:]
+        if arguments in (["--help"], ["-h"]):
+            return None
         if not arguments or arguments[0] not in command.commands:
             return "there is no such command"
         command, arguments = command.commands[arguments[0]], arguments[1:]

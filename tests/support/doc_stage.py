@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import shlex
 import subprocess
@@ -65,6 +66,8 @@ class Stage:
             return self._run(block)
         elif block.language in ("console", "sh"):
             return misspelt(block.text)
+        elif block.language in ("toml", "json"):
+            (tomllib if block.language == "toml" else json).loads(block.text)
         elif block.language not in ("", "text"):
             return f"nothing is known about blocks in {block.language}; give it a mark"
         return None
@@ -93,7 +96,7 @@ class Stage:
         wrong, told = [], []
         for command, shown in block.commands():
             self.code = 0
-            printed = self._command(command).strip()
+            printed = self._command(command).strip("\n")
             if self.code and not set(shown.split()) - {"..."}:
                 wrong.append(f"$ {command}\nends with {self.code}, which the page does not show:\n{printed}")
             elif shown.strip() and not agrees(shown, printed, block.what == "loosely"):

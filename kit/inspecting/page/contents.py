@@ -59,7 +59,7 @@ def contents(scene: Scene, room: int) -> Contents:
 
 def _filled(scene: Scene, heads: Collection[Head], steps: int, more: Sequence[str]) -> Contents:
     packer = Packer(steps)
-    record = scene.sides[0].record
+    record = scene.sides[-1].record
     facts = {
         "version": __version__,
         "text": scene.text,

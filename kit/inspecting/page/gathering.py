@@ -61,14 +61,14 @@ def scene(
 
 
 def another(
-    before: Scene, name: str, other: Inspector, first: Inspector, probes: Sequence[Probe], on: Measured
+    shown: Scene, name: str, other: Inspector, first: Inspector, probes: Sequence[Probe], on: Measured
 ) -> Scene:
-    """The same text, and the same target, through another model beside the first."""
-    mine = before.sides[0].record
+    """The same text, and the same target, through another model, which is shown as what was before."""
+    mine = shown.sides[-1].record
     record = _same(mine, other, first.reader.ids_of(mine), name)
     report = None if on.report is None else probe(other, _measuring(probes), on.texts, Controls())
     side = _side(name, other, record, probes, report)
-    return Scene(before.text, (*before.sides, side), before.wholes, before.notes)
+    return Scene(shown.text, (side, *shown.sides), shown.wholes, shown.notes)
 
 
 def installed(registry: Registry, costly: bool = False) -> list[Probe]:

@@ -29,7 +29,7 @@ class Scene:
     text: str
     """What was read, as it was typed."""
     sides: tuple[Side, ...]
-    """One model, or two that are compared: before and after."""
+    """One model, or two that are compared: what was before, and what is looked at."""
     wholes: tuple[tuple[str, ...], ...] = ()
     """Measures that are parts of a whole for every head: their names, together."""
     notes: tuple[str, ...] = field(default=())

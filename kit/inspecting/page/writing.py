@@ -42,7 +42,7 @@ def page(scene: Scene, most: int = MOST) -> Page:
     """The page of a scene, of no more than so many bytes."""
     script, style = code()
     policy = _policy(script, style)
-    title = f"{' and '.join(side.name for side in scene.sides)}: attention"
+    title = f"{' against '.join(side.name for side in reversed(scene.sides))}: attention"
     fixed = {"title": escape(_whole(title)), "policy": policy, "style": style, "script": script, "table": _table(scene)}
     beside = len(_template().encode()) + sum(len(text.encode()) for text in fixed.values())
     filled = contents(scene, most - beside)

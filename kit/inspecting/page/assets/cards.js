@@ -4,7 +4,7 @@ function makeCard(subject) {
   box.replaceChildren();
   if (!names.length) return;
   const title = element("h3", "", "What was measured of this head"), list = element("dl", "card-list");
-  title.append(element("span", "soft", ` ${facts.sides.map((it) => `${it.texts} ${it.texts === 1 ? "text" : "texts"}`)[0]}; line: interval of 95 %; `));
+  title.append(element("span", "soft", ` ${`${facts.sides.at(-1).texts} ${facts.sides.at(-1).texts === 1 ? "text" : "texts"}`}; line: interval of 95 %; `));
   title.append(mark("even", "if attention were even"), element("span", "soft", " · "), mark("untrained", "untrained"));
   for (const name of names) {
     const term = element("dt", "", name), value = element("dd", "value"), where = element("dd", "where");

@@ -52,20 +52,21 @@ function colourAt(name, place) {
 
 // Numbers as pixels, one each; several where there are more than `most`, the strongest of which is seen.
 function pixels(subject, found, most = Infinity) {
-  const rows = subject.high, columns = subject.wide, by = max(1, ceil(max(rows, columns) / most));
-  const width = ceil(columns / by), height = ceil(rows / by), made = new ImageData(width, height);
-  const scale = scaleOf(subject), colours = ramp(scale.name), hidden = hiddenColour(), start = subject.mask;
-  for (let y = 0; y < height; y += 1) for (let x = 0; x < width; x += 1) {
-    let strongest = 0, seen = false;
-    for (let row = y * by; row < min(rows, (y + 1) * by); row += 1) for (let column = x * by; column < min(columns, (x + 1) * by); column += 1) {
-      const i = row * columns + column;
-      if (start !== null && bytes[start + i] === 0) continue;
-      if (!seen || abs(found[i]) > abs(strongest)) strongest = found[i];
-      seen = true;
+  const { high, wide, mask } = subject, by = max(1, ceil(max(high, wide) / most));
+  const width = ceil(wide / by), height = ceil(high / by), made = new ImageData(width, height), whole = new Uint32Array(made.data.buffer);
+  const scale = scaleOf(subject), colours = ramp(scale.name), hidden = pixel(hiddenColour());
+  const table = Uint32Array.from({ length: LEVELS }, (_, level) => pixel(colours.subarray(level * 3)));
+  for (let y = 0, to = 0; y < height; y += 1) for (let x = 0; x < width; x += 1, to += 1) {
+    const bottom = min(high, (y + 1) * by), right = min(wide, (x + 1) * by);
+    let strongest = 0, size = -1;
+    for (let row = y * by; row < bottom; row += 1) for (let i = row * wide + x * by; i < row * wide + right; i += 1) {
+      if (mask !== null && bytes[mask + i] === 0) continue;
+      const value = found[i], far = value < 0 ? -value : value;
+      if (far > size) { strongest = value; size = far; }
     }
-    const level = round(scale.place(strongest) * (LEVELS - 1)) * 3, to = (y * width + x) * 4;
-    for (let part = 0; part < 3; part += 1) made.data[to + part] = seen ? colours[level + part] : hidden[part];
-    made.data[to + 3] = 255;
+    whole[to] = size < 0 ? hidden : table[(scale.place(strongest) * (LEVELS - 1) + 0.5) | 0];
   }
   return made;
 }
+
+function pixel([red, green, blue]) { return (255 << 24 | blue << 16 | green << 8 | red) >>> 0; }

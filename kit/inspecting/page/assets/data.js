@@ -10,7 +10,7 @@ const KINDS = {
   cross: ["Cross attention", "cross attention", "target", "source"],
 };
 let bytes = new Uint8Array(0);
-const state = { tab: "attention", mode: "map", side: 0, scale: "root", measure: "", subject: null, query: 0, key: 0, zoom: 1, edges: 200 };
+const state = { tab: "attention", mode: "map", side: facts.sides.length - 1, scale: "root", measure: "", subject: null, query: 0, key: 0, zoom: 1, edges: 200 };
 
 async function unpack() {
   const text = atob(at("packed").textContent), packed = new Uint8Array(text.length);
@@ -45,13 +45,13 @@ function subjects() {
   })));
   facts.sides.forEach((side, number) => side.likeness.forEach((it, place) => {
     const order = it.heads.map((_, head) => head).sort((a, b) => it.groups[a] - it.groups[b] || a - b);
-    const names = order.map((head) => it.heads[head]), groups = [...new Set(it.groups)].map((group) => names.filter((_, i) => it.groups[order[i]] === group));
+    const names = order.map((head) => it.heads[head].replace(/^.*?(\d+)\D*:(\d+)$/, "$1:$2")), groups = [...new Set(it.groups)].map((group) => names.filter((_, i) => it.groups[order[i]] === group));
     const values = Float32Array.from(order.flatMap((row) => order.map((column) => it.distance[row][column] ?? 0)));
     const told = groups.filter((group) => group.length > 1).map((group) => group.join(", ")).join("; ");
     add(`likeness ${it.probe} ${it.kind}`, number, { values, peak: max(...values, 1e-9), names }, {
       group: "likeness", row: 0, head: place, title: `Which heads attend alike: ${KINDS[it.kind][0].toLowerCase()}`, short: it.kind,
       rows: names, columns: names, mask: null, inverse: true, heads: true,
-      note: `How far apart heads are by ${it.probe}, 0 for the same attention. ${told ? `Heads that go together: ${told}.` : "No two heads go together."}`,
+      note: `How far apart heads are by ${it.probe}, 0 for the same attention; 1:2 is head 2 of layer 1. ${told ? `Heads that go together: ${told}.` : "No two heads go together."}`,
     });
   }));
   return [...found.values()].map((it) => ({ ...it, high: it.rows.length, wide: it.columns.length }));
@@ -88,11 +88,11 @@ function values(subject, side = state.side) {
 function sums(subject, which, side = state.side) {
   if (side === BOTH) {
     const before = sums(subject, which, 0);
-    return sums(subject, which, 1).map((value, i) => value - before[i]);
+    return sums(subject, which, 1).map((value, i) => round((value - before[i]) * 1e4) / 1e4);
   }
   const [start, most] = subject.grids[side][which], size = subject[which].length;
   const fine = new Int16Array(bytes.slice(start, start + 2 * size).buffer);
-  return Float32Array.from(fine, (value) => value / 32767 * most);
+  return Float32Array.from(fine, (value) => round(value / 32767 * most * 1e5) / 1e5);
 }
 
 function mayBeSeen(subject, query, key) {

@@ -74,12 +74,13 @@ function totals(subject) {
   const { left, top, cell, width, height } = plan, group = draw("g", { class: "totals" });
   const bar = (value, most) => abs(value) / (most || 1) * (BARS - 12);
   for (const which of ["rows", "columns"]) {
-    const found = sums(subject, which), most = max(...found.map(abs)), thick = max(1, cell * 0.7), pad = (cell - thick) / 2;
-    const path = Array.from(found, (value, i) => {
+    const found = sums(subject, which), most = max(...found.map(abs), 1e-3), thick = max(1, cell * 0.7), pad = (cell - thick) / 2;
+    const path = (sign) => Array.from(found, (value, i) => {
       const long = bar(value, most), from = i * cell + pad;
+      if (Math.sign(value) !== sign) return "";
       return which === "rows" ? `M${left + width + GAP} ${top + from}h${long}v${thick}h${-long}z` : `M${left + from} ${top + height + GAP}v${long}h${thick}v${-long}z`;
     }).join("");
-    group.append(draw("path", { d: path, class: "sum" }));
+    group.append(draw("path", { d: path(1), class: "sum" }), draw("path", { d: path(-1), class: "sum less" }));
   }
   group.append(draw("text", { x: left + width + GAP, y: top - 6, class: "small" }, "sums"), draw("text", { x: left - 6, y: top + height + GAP + 10, "text-anchor": "end", class: "small" }, "sums"));
   return group;

@@ -151,7 +151,7 @@ function tabKeys(event) {
 // The measure that tells heads apart best: the widest spread for its intervals.
 function telling() {
   const worth = (name) => {
-    const found = heads.map((it) => numbers(it, name, 0));
+    const found = heads.map((it) => numbers(it, name));
     if (found.some((it) => it?.[0] == null)) return -1;
     const each = found.map((it) => it[0]), wide = found.reduce((sum, it) => sum + (it[2] ?? 0) - (it[1] ?? 0), 1e-6);
     return (max(...each) - min(...each)) / wide;
@@ -163,7 +163,7 @@ function edges(value) { return round(10 * 10 ** (value / 100 * 2.6)); }
 
 function makePage() {
   const names = facts.sides.map((it) => it.name), tokens = Object.entries(facts.rows).filter(([, row]) => row).map(([side, row]) => `${row.tokens.length} ${side} tokens`);
-  at("run").textContent = names.join(" and ");
+  at("run").textContent = [...names].reverse().join(" against ");
   at("about").append(element("bdi", "text", shown(facts.text.replace(/ /g, "\u00a0"), 60)), ` · ${tokens.join(", ")}${facts.written ? ", the target written by the model" : ""} · ${heads.length} heads`);
   const notes = [...facts.notes, ...facts.sides.flatMap((side) => Object.entries(side.unseen).map(([site, why]) => `${site} has no weights to show: ${why}`))];
   at("notes").replaceChildren(...[...new Set(notes)].map((note) => element("li", "", note)));

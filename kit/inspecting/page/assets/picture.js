@@ -70,7 +70,7 @@ function alone(picture, canvas, title) {
 }
 
 function save(name, kind, data) {
-  const link = element("a"), safe = `${facts.sides[0].name} ${name}`.replace(/[^\p{L}\p{N}.]+/gu, "-").slice(0, 90);
+  const link = element("a"), safe = `${facts.sides.at(-1).name} ${name}`.replace(/[^\p{L}\p{N}.]+/gu, "-").slice(0, 90);
   link.href = URL.createObjectURL(data);
   link.download = `${safe}.${kind}`;
   link.click();

@@ -88,7 +88,7 @@ function spreadOf(name) {
 
 function tileLegend(spread) {
   const add = (name, scale, hiddenToo) => {
-    const box = element("span", "pair", name), picture = draw("svg", { width: hiddenToo ? 330 : 202, height: 26, role: "img", "aria-label": `Colours: ${name}` });
+    const box = element("span", "pair", name), picture = draw("svg", { width: hiddenToo ? 330 : 202, height: 26, viewBox: `0 0 ${hiddenToo ? 330 : 202} 26`, role: "img", "aria-label": `Colours: ${name}` });
     picture.append(legend(scale, 1, 1, 200, hiddenToo));
     box.append(picture);
     return box;
