@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kit.component import Component
+from kit.errors import KitError
 from kit.kit import Kit
 from kit.laws.law import Law, laws_of
+
+if TYPE_CHECKING:
+    from kit.authoring.finding import Package
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,27 +30,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kit-slow", action="store_true", help="also the laws that take long")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add a test for each plugin that does not load, and for each law of each part."""
-    from kit.authoring.finding import find_package
-    from kit.errors import KitError
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Put the laws after the tests that were found in files."""
+    report = yield
+    if isinstance(collector, pytest.Session) and report.passed and collector.config.getoption("--kit-plugin"):
+        packages = [find(name) for name in collector.config.getoption("--kit-plugin")]
+        report.result = [*report.result, Laws.from_parent(collector, name="laws", nodeid="laws", packages=packages)]
+    return report
 
-    for name in config.getoption("--kit-plugin"):
-        try:
-            package = find_package(name)
-        except KitError as error:
-            raise pytest.UsageError(str(error)) from None
+
+class Laws(pytest.Collector):
+    """The laws of the packages that were named."""
+
+    def __init__(self, *, packages: list[Package], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.packages = packages
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """A test for each plugin that does not load, and for each law of each part."""
+        for package in self.packages:
+            yield from self._of(package)
+
+    def _of(self, package: Package) -> Iterator[pytest.Item]:
         for plugin in package.plugins:
             if plugin.status != "loaded":
-                items.append(_PluginItem.from_parent(session, name=f"{plugin.name}::loads", error=str(plugin.error)))
+                yield _PluginItem.from_parent(self, name=f"{plugin.name}::loads", error=str(plugin.error))
         for part in package.parts:
             for law in laws_of(part.kind):
-                if config.getoption("--kit-slow") or not law.slow:
+                if self.config.getoption("--kit-slow") or not law.slow:
                     title = f"{part.kind}-{part.name}::{law.title}"
-                    items.append(
-                        LawItem.from_parent(session, name=title, law=law, component=part.component, kit=package.kit)
-                    )
+                    yield LawItem.from_parent(self, name=title, law=law, component=part.component, kit=package.kit)
+
+
+def find(name: str) -> Package:
+    """The package; one that is not there is a mistake of the command line."""
+    from kit.authoring.finding import find_package
+
+    try:
+        return find_package(name)
+    except KitError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 class LawItem(pytest.Item):

@@ -73,7 +73,11 @@ def _culprit(error: BaseException, program: ExportedProgram, module: nn.Module) 
     if operator is None:
         return None, f"cannot be written as ONNX: {str(error).splitlines()[0][:200]}"
     short = operator.replace("::", ".")
-    for node in program.graph.nodes:
+    # Translated is what larger operators fall apart into, so that is where it stands.
+    with warnings.catch_warnings(), Guards():
+        warnings.simplefilter("ignore")
+        nodes = list(program.run_decompositions().graph.nodes)
+    for node in nodes:
         if short in str(node.target):
             for path, _ in reversed(list((node.meta.get("nn_module_stack") or {}).values())):
                 part = _module(module, path)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from exports import TRANSLATOR, WRITER, exported, section, subject
+from exports import READER, TRANSLATOR, WRITER, exported, section, subject
 from searches import make_search
 
-from kit import EncoderDecoder, Request, Special, Tokens
+from kit import EncoderDecoder, RecipeError, Request, Special, Tokens
 from kit_exporter.onnx import OnnxExporter, OnnxOptions
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -48,3 +48,9 @@ def test_padding_may_stand_on_the_left_and_a_text_may_be_empty(tmp_path: Path) -
     scores = torch.from_numpy(found)
     assert scores.isfinite().all()
     assert torch.allclose(scores[:2][valid[:2]], given.model(Tokens(ids, valid))[:2][valid[:2]], atol=1e-5)
+
+
+def test_an_operator_without_a_translation_is_named_with_its_part(tmp_path: Path) -> None:
+    given = subject(section(READER, ("{use: softmax, heads: 4}", "{use: nystrom, heads: 4}")))
+    with pytest.raises(RecipeError, match=r"model\.encoder\.attention: the attention nystrom uses aten\.sort"):
+        EXPORTER.write(given, tmp_path)

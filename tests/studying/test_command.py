@@ -20,7 +20,8 @@ def typed(*words: str) -> str:
 
 
 def test_the_plan_shows_cells_and_sizes_and_runs_nothing(write, tmp_path):
-    path = write(budget={"same": "parameters"}, axes={"depth": {"path": "model.decoder.depth", "values": [1, 2]}})
+    axes = {"depth": {"path": "model.decoder.depth", "values": [1, 2]}}
+    path = write(budget={"same": "parameters"}, axes=axes, changes={"model.width": 48})
     said = typed(str(path), "--plan")
     assert "model.width = " in said and "parameters" in said
     assert not list(tmp_path.rglob("result.json"))

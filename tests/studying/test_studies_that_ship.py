@@ -88,7 +88,7 @@ def test_static_vectors_are_left_with_chance(kit, tmp_path):
         assert alike[name] == pytest.approx(1.0)
     learnt = figure(found, "senses.accuracy")
     assert set(learnt) == {"elmo-like", "bert-like"}
-    assert all(value > 0.6 for value in learnt.values())
+    assert all(value > 0.7 for value in learnt.values()), learnt
 
 
 def test_stacks_of_equal_parameters_are_within_five_per_cent(kit, tmp_path):
