@@ -16,7 +16,7 @@ def find_file(name: str, folder: Path | None = None) -> Path:
     """The file of this name: `~` and `$NAME` are filled in, then `folder` and the current one are searched.
 
     `${NAME:-path}` is the path where NAME is not set in the environment. On the command line the file has to lie below
-    one of these folders, or below one that the person named, such as by setting a KIT_ variable that the name has in it.
+    one of these folders, or below one that the person named, such as by setting a KIT_ variable that is in the name.
     """
     chosen = _DEFAULTED.sub(lambda found: os.environ.get(found[1]) or found[2], name)
     filled = os.path.expanduser(os.path.expandvars(chosen))
