@@ -12,6 +12,7 @@ from rich.table import Table
 
 from kit.cli.arguments import AsJson
 from kit.cli.console import print_json, screen
+from kit.cli.opening import opened_run
 from kit.errors import KitError
 
 if TYPE_CHECKING:
@@ -43,10 +44,9 @@ def embeddings(
     from kit.inspecting.static import read_vectors
     from kit.inspecting.static import word2vec as learn
     from kit.inspecting.vectors import occurrences, read_texts
-    from kit.opening import open_run
 
     kit: Kit = context.obj
-    inspector = inspect(open_run(run, kit))
+    inspector = inspect(opened_run(run, kit, None))
     given = _lines(file) if file is not None else inspector.examples("validation", texts)
     read = list(read_texts(inspector, islice(given, texts)))
     found = occurrences(inspector.model, read)

@@ -12,6 +12,7 @@ from rich.table import Column, Table
 
 from kit.cli.arguments import AsJson
 from kit.cli.console import print_json, screen
+from kit.cli.opening import opened_run
 from kit.errors import KitError
 
 if TYPE_CHECKING:
@@ -47,10 +48,9 @@ def probe(
     from kit.contracts.probe import HeadProbe
     from kit.inspecting.inspector import inspect
     from kit.inspecting.probing import probe as measure
-    from kit.opening import open_run
 
     kit: Kit = context.obj
-    inspector = inspect(open_run(run, kit))
+    inspector = inspect(opened_run(run, kit, None))
     chosen = _chosen(kit, only, every)
     given = islice(_lines(file), texts) if file is not None else inspector.examples("validation", texts)
     report = measure(inspector, chosen, given)

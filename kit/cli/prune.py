@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kit.cli.arguments import AsJson
 from kit.cli.console import print_json, quantity, screen
+from kit.cli.opening import opened_run
 
 if TYPE_CHECKING:
     from kit.inspecting.pruning import Curve
@@ -40,10 +41,9 @@ def prune(
     from kit.inspecting.pruning import curve, how_many, seconds
     from kit.inspecting.pruning_picture import draw_curve
     from kit.inspecting.removing import remove, save
-    from kit.opening import open_run
 
     kit: Kit = context.obj
-    inspector = inspect(open_run(run, kit))
+    inspector = inspect(opened_run(run, kit, None))
     ordering = Ordering.named(by, kit.registry)
     rows = [inspector.reader.encode(example) for example in inspector.examples("validation", texts)]
     order = ordering.order(inspector, rows)
