@@ -27,11 +27,11 @@ SearchWords: TypeAlias = Annotated[
 Device: TypeAlias = Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda; left out, the best.")]
 
 
-def predictor_of(run: str, kit: Kit, device: str | None) -> Predictor:
+def predictor_of(run: str, kit: Kit, device: str | None, int8: bool = False) -> Predictor:
     """The model of a run, ready to answer."""
     from kit.predicting.predictor import load
 
-    return _telling(lambda: load(run, kit, device=device))
+    return _telling(lambda: load(run, kit, device=device, int8=int8))
 
 
 def opened_run(run: str, kit: Kit, device: str | None) -> OpenedRun:

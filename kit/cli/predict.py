@@ -41,13 +41,16 @@ def predict(
         str | None, typer.Option(metavar="RUN", help="A run of a smaller model, for a search in which one guesses.")
     ] = None,
     device: Device = None,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Weights in eight bits: a quarter of the memory, numbers differ a little.")
+    ] = False,
 ) -> None:
     """Answer texts with a trained model: translate, continue, fill in (write ___ for what is missing) or classify."""
     if texts and file:
         raise KitError("texts were given, and a file too; give one of them")
     from kit.predicting.windows import as_they_come, in_windows
 
-    predictor = predictor_of(run, context.obj, device)
+    predictor = predictor_of(run, context.obj, device, int8)
     windows: Iterable[Sequence[str]] = (
         [texts] if texts else in_windows(_lines(file)) if file else as_they_come(_typed())
     )

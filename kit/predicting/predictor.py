@@ -12,6 +12,7 @@ from kit.component import Options
 from kit.contracts.objective import Form, Objective
 from kit.decoding.arranging import arrange
 from kit.decoding.building import Writer
+from kit.decoding.quantizing import quantize
 from kit.errors import KitError
 from kit.opening import OpenedRun, open_run
 from kit.predicting.answering import Answering, Fills, Names, Writes
@@ -43,13 +44,18 @@ TOKENS = 8192
 """The most tokens read in a batch, padding counted."""
 
 
-def load(run: str | Path | RunDirectory, kit: Kit | None = None, *, device: str | None = None) -> Predictor:
+def load(
+    run: str | Path | RunDirectory, kit: Kit | None = None, *, device: str | None = None, int8: bool = False
+) -> Predictor:
     """The model of a run, ready to answer: `kit.load("pronounce").predict(["hello"])`.
 
     run: its folder, its name and number, or its name (the newest); device: left out, a GPU where there is one.
+    int8: with weights in eight bits, on a CPU: a quarter of the memory, and numbers that differ a little.
     """
-    opened = open_run(run, kit, device=device)
-    if opened.device.type == "cpu":
+    opened = open_run(run, kit, device="cpu" if int8 and device is None else device)
+    if int8:
+        quantize(opened.model)
+    elif opened.device.type == "cpu":
         arrange(opened.model)
     return Predictor(opened)
 

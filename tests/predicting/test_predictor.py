@@ -46,6 +46,15 @@ def test_a_model_that_learnt_to_copy_copies(predictor: Of) -> None:
     assert found[0].outputs[0].tokens == ("1", "2")
 
 
+def test_eight_bits_answer_alike_in_less_memory(predictor: Of) -> None:
+    from kit.decoding.quantizing import size_of
+
+    whole = predictor("pairs")
+    small = kit.load(whole.run.run, KIT, int8=True)
+    assert [each.text for each in small.predict(["1 2", "4 0 3"])] == ["1 2", "4 0 3"]
+    assert size_of(small.run.model) < 0.6 * size_of(whole.run.model)
+
+
 def test_a_score_is_the_log_probability_of_what_was_written(predictor: Of) -> None:
     run = predictor("pairs").run
     (found,) = predictor("pairs").predict(["1 2"])
