@@ -1,4 +1,4 @@
-"""What every test shares: no setting of the person who runs the tests changes which plugins are loaded."""
+"""What every test shares: no setting of who runs them changes which plugins are loaded; and which ones come first."""
 
 import os
 
@@ -6,6 +6,11 @@ import pytest
 
 for variable in ("KIT_PLUGINS", "KIT_DISABLE_PLUGINS"):
     os.environ.pop(variable, None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that have to run one after another come first, so that nobody waits for them alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture(autouse=True)
