@@ -1,6 +1,7 @@
 """What every test shares: no setting of who runs them changes which plugins are loaded; and which ones come first."""
 
 import os
+import sys
 
 import pytest
 
@@ -17,3 +18,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _no_plugin_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KIT_PLUGINS", raising=False)
     monkeypatch.delenv("KIT_DISABLE_PLUGINS", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _small_numbers() -> None:
+    """A training in this process flushes denormals for good, which others do not expect."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)

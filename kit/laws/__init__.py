@@ -39,6 +39,7 @@ _FILES = (
     "objective",
     "tokenizer",
     "data",
+    "regularizer",
 )
 # Reading a law enters it in the list.
 for _name in _FILES:
