@@ -33,3 +33,7 @@ class Embedding(Part):
     @abstractmethod
     def project(self, x: Tensor) -> Tensor:
         """x: [..., width]; returns a score for each token id, [..., vocabulary]."""
+
+    def matrix(self) -> Tensor | None:
+        """[vocabulary, width]: the matrix that `project` multiplies by, where it does nothing else; None by default."""
+        return None

@@ -25,3 +25,10 @@ class Head(Part):
 
         Returns [..., choices] for every token, or [rows, choices] where `per_token` is false.
         """
+
+    def matrix(self, embedding: Embedding | None) -> tuple[Tensor, Tensor | None] | None:
+        """[choices, width] and [choices]: the matrix and the bias that make scores of a vector, where they are all.
+
+        None by default. Who knows them can lay them out in memory as suits him.
+        """
+        return None

@@ -194,7 +194,7 @@ class MultiHeadAttention(Attention):
 
     def _project_self(self, x: Tensor, scope: Scope, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
         projected = self.query_key_value(x)
-        if not hasattr(self, "value_up"):
+        if self.options.value_rank is None:
             # One trip to padded rows for all three.
             q, k, v = scope.queries.pad(projected).split((self.q_size, self.k_size, self.v_size), -1)
         else:
@@ -233,8 +233,8 @@ class MultiHeadAttention(Attention):
 
     @staticmethod
     def _split(x_BLD: Tensor, heads: int) -> Tensor:
-        x_BLHE: Tensor = x_BLD.unflatten(-1, (heads, x_BLD.shape[-1] // heads))
-        return x_BLHE.transpose(1, 2)
+        rows, length, width = x_BLD.shape
+        return x_BLD.view(rows, length, heads, width // heads).transpose(1, 2)
 
 
 def _narrow(part: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""How likely each next token is, normalised only as far as a search looks at it.
+"""How likely each next token is, and the quick way to the likeliest few.
 
 Shapes: R rows, V choices, K best of them.
 """
@@ -17,34 +17,26 @@ BLOCK = 64
 
 @dataclass(frozen=True)
 class Choices:
-    """Scores of every token, and what is subtracted from them to make log-probabilities."""
+    """How likely each token is, as log-probabilities of all there are; those of hidden ones are -inf."""
 
-    scores_RV: Tensor
-    """-inf where a token is hidden."""
-    normaliser_R1: Tensor
+    log_RV: Tensor
 
     def best(self) -> tuple[Tensor, Tensor]:
         """The best token of each row: log-probability [R], token [R]."""
-        score_R, token_R = self.scores_RV.max(1)
-        return score_R - self.normaliser_R1[:, 0], token_R
+        log_R, token_R = self.log_RV.max(1)
+        return log_R, token_R
 
     def top(self, count: int) -> tuple[Tensor, Tensor]:
         """The best tokens of each row, best first: log-probabilities [R, K], tokens [R, K]."""
-        count = min(count, self.scores_RV.shape[1])
-        score_RK, token_RK = top(self.scores_RV, count)
-        return score_RK - self.normaliser_R1, token_RK
+        return top(self.log_RV, min(count, self.log_RV.shape[1]))
 
     def of(self, token_R: Tensor) -> Tensor:
         """The log-probability of one token in each row, [R]."""
-        return (self.scores_RV.gather(1, token_R[:, None]) - self.normaliser_R1)[:, 0]
+        return self.log_RV.gather(1, token_R[:, None])[:, 0]
 
     def select(self, rows: Tensor) -> Choices:
         """Those of some rows, in a new order."""
-        return Choices(self.scores_RV[rows], self.normaliser_R1[rows])
-
-    def log_probabilities(self) -> Tensor:
-        """Of every token, [R, V]; hidden ones are -inf."""
-        return self.scores_RV - self.normaliser_R1
+        return Choices(self.log_RV[rows])
 
 
 def top(x_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -77,19 +77,17 @@ class Writing:
 
     def restrict(self, scores_RV: Tensor, history: History | None = None) -> Choices:
         """What may be written, by the request's signs and constraints; history: of what, if not of these rows."""
-        normaliser_R1 = scores_RV.logsumexp(1, keepdim=True)
+        log_RV = scores_RV.log_softmax(1)
         if self._never is None:
-            never = sorted({token for token in self.request.signs.never if token < scores_RV.shape[1]})
-            self._never = torch.tensor(never, dtype=torch.long, device=scores_RV.device)
+            never = sorted({token for token in self.request.signs.never if token < log_RV.shape[1]})
+            self._never = torch.tensor(never, dtype=torch.long, device=log_RV.device)
         if self.request.constraints:
-            scores_RV = scores_RV - normaliser_R1
-            normaliser_R1 = torch.zeros_like(normaliser_R1)
             history = self.history if history is None else history
             for constraint in self.request.constraints:
-                scores_RV = constraint.apply(scores_RV, history)
+                log_RV = constraint.apply(log_RV, history)
         if self._never.shape[0]:
-            scores_RV.index_fill_(1, self._never, float("-inf"))
-        return Choices(scores_RV, normaliser_R1)
+            log_RV.index_fill_(1, self._never, float("-inf"))
+        return Choices(log_RV)
 
 
 def prompt_of(decoder: Decoder, request: Request) -> Tokens:

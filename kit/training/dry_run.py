@@ -16,8 +16,8 @@ from kit.contracts.part import collect_losses
 from kit.data.packing import WindowRows
 from kit.data.rows import ExampleRows, Rows
 from kit.data.steps import share_of
+from kit.memory import keep_memory
 from kit.recipe.sections import Recipe
-from kit.training.memory import keep_memory
 from kit.training.preparing import Prepared, prepare
 from kit.training.quiet import silence
 

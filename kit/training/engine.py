@@ -14,6 +14,7 @@ import torch
 
 from kit.data.loading import load
 from kit.data.steps import StepBatches
+from kit.memory import keep_memory
 from kit.model.families import Model
 from kit.recipe.dump import to_yaml
 from kit.recipe.sections import Recipe
@@ -38,7 +39,6 @@ from kit.training.group import Group, joined
 from kit.training.logbook import Logbook
 from kit.training.marking import LastMark, Marks
 from kit.training.membership import Member, as_started
-from kit.training.memory import keep_memory
 from kit.training.module import TrainingModule
 from kit.training.origin import read_origin, write_origin
 from kit.training.patience import Patience

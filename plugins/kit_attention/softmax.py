@@ -36,7 +36,7 @@ class SoftmaxAttention(MultiHeadAttention):
     @property
     def scale(self) -> float:
         """1 / sqrt(width of a key), unless the recipe says otherwise."""
-        return self.options.scale or super().scale
+        return self.options.scale or float(self.key_width**-0.5)
 
     def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
         """Softmax of scaled dot products, which may be capped."""

@@ -46,3 +46,7 @@ class TokenEmbedding(Embedding):
     def project(self, x: Tensor) -> Tensor:
         """x: [..., width]; returns [..., vocabulary]."""
         return F.linear(x, self.table)
+
+    def matrix(self) -> Tensor | None:
+        """The table."""
+        return self.table if type(self).project is TokenEmbedding.project else None

@@ -59,3 +59,9 @@ class LanguageHead(Head):
             scores = scores if self.bias is None else scores + self.bias
         cap = self.options.cap
         return scores if cap is None else cap * torch.tanh(scores / cap)
+
+    def matrix(self, embedding: Embedding | None) -> tuple[Tensor, Tensor | None] | None:
+        """The projection or the shared table, unless vectors or scores are bent on the way."""
+        bent = self.factor != 1.0 or self.options.cap is not None or type(self).forward is not LanguageHead.forward
+        weight = self.projection if embedding is None else embedding.matrix()
+        return None if bent or weight is None else (weight, self.bias)

@@ -92,7 +92,7 @@ def best_candidates(choices: Choices, live_AN: Tensor, count: int) -> Candidates
 def spread_candidates(choices: Choices, live_AN: Tensor, groups: int, count: int, diversity: float) -> list[Candidates]:
     """The best continuations for each group, which like a token less the more often earlier groups chose it."""
     texts, rows = live_AN.shape
-    gain_ANV = choices.log_probabilities().view(texts, rows, -1)
+    gain_ANV = choices.log_RV.view(texts, rows, -1)
     chosen_AV = torch.zeros_like(gain_ANV[:, 0])
     found = []
     for number in range(groups):
@@ -100,7 +100,7 @@ def spread_candidates(choices: Choices, live_AN: Tensor, groups: int, count: int
         own = slice(None) if rows == 1 else slice(number * rows // groups, (number + 1) * rows // groups)
         live_AW, gain_AWV = live_AN[:, own], gain_ANV[:, own]
         lowered = (gain_AWV - diversity * chosen_AV[:, None]).flatten(0, 1)
-        best = best_candidates(Choices(lowered, torch.zeros_like(lowered[:, :1])), live_AW, count)
+        best = best_candidates(Choices(lowered), live_AW, count)
         real_AC = gain_AWV.flatten(1).gather(1, best.row_AC * gain_AWV.shape[2] + best.token_AC)
         first = 0 if rows == 1 else number * rows // groups
         total_AC = live_AW.gather(1, best.row_AC) + real_AC

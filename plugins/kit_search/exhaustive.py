@@ -36,7 +36,7 @@ class ExhaustiveSearch(Search):
         score_R = torch.zeros(writing.rows, dtype=torch.float64, device=writing.device)
         choices = writing.begin()
         while writing.rows:
-            total_RV = score_R[:, None] + choices.log_probabilities()
+            total_RV = score_R[:, None] + choices.log_RV
             self._note_stuck(found, writing, choices, score_R)
             cut_R = writing.limits_R == writing.length + 1
             going_RV = total_RV > float("-inf")

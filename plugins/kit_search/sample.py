@@ -58,7 +58,7 @@ class SampleSearch(Search):
             choices = choices.select(rows)
 
         def choose(choices: Choices, number_R: Tensor) -> tuple[Tensor, Tensor]:
-            token_R = draw(self._filtered(choices.log_probabilities()), numbers_RT[number_R, writing.length])
+            token_R = draw(self._filtered(choices.log_RV), numbers_RT[number_R, writing.length])
             return choices.of(token_R), token_R
 
         found = write_rows(writing, choices, choose)

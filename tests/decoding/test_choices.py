@@ -7,7 +7,9 @@ import torch
 from builders import build, texts
 
 from kit import Choices, arrange
+from kit.decoding.arranging import Arranged
 from kit.decoding.choices import top
+from kit_head.language import LanguageOptions
 
 
 @pytest.mark.parametrize("size", [3, 4096, 4100, 50_001])
@@ -25,11 +27,11 @@ def test_top_is_topk(size: int, count: int) -> None:
     assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
-def test_choices_are_normalised() -> None:
+def test_choices_are_log_probabilities() -> None:
     scores = torch.randn(3, 6, dtype=torch.float64)
-    choices = Choices(scores, scores.logsumexp(1, keepdim=True))
+    choices = Choices(scores.log_softmax(1))
     truth = scores.log_softmax(1)
-    assert torch.allclose(choices.log_probabilities(), truth)
+    assert torch.allclose(choices.log_RV, truth)
     assert torch.allclose(choices.best()[0], truth.amax(1))
     assert torch.allclose(choices.top(9)[0], truth.sort(1, descending=True).values)
     token = torch.tensor([0, 5, 2])
@@ -48,3 +50,25 @@ def test_arranged_weights_are_the_same_weights(family: str) -> None:
     assert (model(**given) - before).abs().max() < 1e-10
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     assert not model.decoder.stack.layers[0].attention.output.weight.is_contiguous()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 5, 200])
+@pytest.mark.parametrize("size", [(24, 16), (1024, 900)])
+def test_an_arranged_layer_gives_what_the_layer_gave(size: tuple[int, int], rows: int, bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    layer = torch.nn.Linear(size[1], size[0], bias)
+    x = torch.randn(rows, 1, size[1], generator=generator)
+    with torch.no_grad():
+        wanted = layer.double()(x.double())
+        layer.float()
+        found = Arranged(layer.weight, layer.bias)(x)
+    assert found.shape == (rows, 1, size[0]) and (found - wanted).abs().max() < 1e-5
+
+
+def test_bent_scores_are_left_to_the_head() -> None:
+    model = build("decoder", width=64, tie="none", head=LanguageOptions(cap=5.0))
+    before = model(texts(4, 6))
+    arrange(model)
+    assert (model(texts(4, 6)) - before).abs().max() < 1e-10
+    assert model(texts(4, 6)).abs().max() <= 5.0

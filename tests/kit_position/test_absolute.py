@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from lone_parts import lone, problems
+from torch import Tensor
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
 from kit import KitError
@@ -17,11 +18,13 @@ from kit_position.sinusoidal import SinusoidalOptions
 AT = torch.tensor([[0, 1, 2, 500, 99_999]])
 
 
+@pytest.mark.parametrize("positions", [AT, AT % 1000, -AT], ids=["far", "near", "negative"])
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
-def test_sinusoidal_formula(layout: str) -> None:
+def test_sinusoidal_formula(layout: str, positions: Tensor) -> None:
     part = lone(SinusoidalOptions(layout=layout), width=8)
-    found = part.embed(torch.zeros(1, 5, 8, dtype=torch.float64), AT)
-    for n, at in enumerate(AT[0].tolist()):
+    part.embed(torch.zeros(1, 1, 8), positions[:, :1])  # what was seen before makes no difference
+    found = part.embed(torch.zeros(1, 5, 8, dtype=torch.float64), positions)
+    for n, at in enumerate(positions[0].tolist()):
         for i in range(4):
             angle = at / 10_000 ** (2 * i / 8)
             sine, cosine = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, 4 + i)

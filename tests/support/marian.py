@@ -62,7 +62,7 @@ def signs(theirs: Any) -> Signs:
     return Signs(start=theirs.config.pad_token_id, end=END, never=(theirs.config.pad_token_id,))
 
 
-def ctranslate2(theirs: Any, folder: Path) -> Any:
+def ctranslate2(theirs: Any, folder: Path, threads: int | None = None) -> Any:
     """The same weights in CTranslate2, in float32; tokens are called by their numbers."""
     import ctranslate2 as engine
     from ctranslate2.converters.transformers import MarianMTLoader
@@ -78,8 +78,8 @@ def ctranslate2(theirs: Any, folder: Path) -> Any:
     spec.optimize(quantization="float32")
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
-    threads = {"inter_threads": 1, "intra_threads": torch.get_num_threads()}
-    return engine.Translator(str(folder), device="cpu", compute_type="float32", **threads)
+    inside = threads or torch.get_num_threads()
+    return engine.Translator(str(folder), device="cpu", compute_type="float32", inter_threads=1, intra_threads=inside)
 
 
 def names(theirs: Any) -> list[str]:
