@@ -6,10 +6,12 @@ and whatever stands after the second mark is kept.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from kit.runs.atomic import write_text
 from kit.studying.charts import charts
+from kit.studying.locks import gathered_locks
 from kit.studying.page import spread
 from kit.studying.results import Outcome, Report
 
@@ -61,25 +63,36 @@ def section(found: Report, folder: Path, file: Path) -> str:
     parts.append(f"**Numbers.** {described.metric}, {better} is better; ± is half of a 95 % interval over seeds.\n")
     for outcome in found.outcomes:
         parts += [f"*{outcome.title}*\n" if outcome.title else "", _table(found, outcome), f"{outcome.verdict}.\n"]
-    parts.append(f"**Command.** {command}; {_time(found)}.\n")
+        parts.append(_besides(found, outcome))
+    locks = f"{study.name}.locks.json"
+    write_text(figures / locks, json.dumps(gathered_locks(found.plan), indent=1, ensure_ascii=False) + "\n")
+    parts.append(f"**Command.** {command}; {_time(found)}. [What each run ran with](studies/{locks}).\n")
     return "\n".join(part for part in parts if part)
 
 
 def _table(found: Report, outcome: Outcome) -> str:
     """Means, differences and costs."""
     heads = [found.plan.study.compared or "", found.plan.study.section.metric, "against the base", "p"]
-    more = sorted({name for row in outcome.rows for name in row.figures() if "." in name} - {heads[1]})
-    lines = ["| " + " | ".join([*heads, *more, "seeds", "parameters", "training s"]) + " |"]
-    lines.append("|" + "---|" * (len(heads) + len(more) + 3))
+    lines = ["| " + " | ".join([*heads, "seeds", "parameters", "training s"]) + " |", "|" + "---|" * (len(heads) + 3)]
     for row in outcome.rows:
-        known = row.figures()
         parameters, seconds = row.mean("parameters"), row.mean("seconds")
         cells = [f"**{row.label}**" if row.label == outcome.winner else row.label, spread(row.estimate)]
         cells += ["base" if row.is_base else spread(row.difference, signed=True)]
-        cells += ["" if row.p is None else f"{row.p:.2g}", *(spread(known.get(name)) for name in more)]
+        cells += ["" if row.p is None else f"{row.p:.2g}"]
         cells += [str(len(row.results)), "" if parameters is None else f"{parameters:,.0f}"]
         cells += ["" if seconds is None else f"{seconds:.0f}"]
         lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _besides(found: Report, outcome: Outcome) -> str:
+    """What was measured besides the metric, a line each; empty where nothing was."""
+    known = {row.label: row.figures() for row in outcome.rows}
+    names = sorted({name for figures in known.values() for name in figures} - {found.plan.study.section.metric})
+    if not names:
+        return ""
+    lines = ["| measured besides | " + " | ".join(known) + " |", "|" + "---|" * (len(known) + 1)]
+    lines += ["| " + " | ".join([name, *(spread(known[row].get(name)) for row in known)]) + " |" for name in names]
     return "\n".join(lines) + "\n"
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 RESULT = "result.json"
 FAILURE = "failure.txt"
 BEFORE = "start."
-"""Starts the names of what was measured before training."""
+"""Starts the names of what was measured before training, in cells that are trained and measured again."""
 
 
 class Interrupted(KitError):
@@ -140,7 +140,7 @@ def _looks(run: RunDirectory, prepared: Prepared, kit: Kit, asked: Asked) -> Ite
             load_weights(prepared.model, read_tensors(run.weights))
         else:
             start_parts(prepared.model)
-        prefix = BEFORE if moment == "start" else ""
+        prefix = BEFORE if moment == "start" and "end" in asked.when else ""
         for options in asked.measures:
             component: Any = kit.registry.of_options(type(options)).component
             name = prefix + component.part_name()

@@ -112,10 +112,10 @@ def test_measures_before_and_after_training(plan):
 
 
 def test_a_study_that_only_looks_trains_nothing(plan):
-    made = plan(measures=["path_length"], when=["start"], metric="start.path_length.longest", better="lower", seeds=1)
+    made = plan(measures=["path_length"], when=["start"], metric="path_length.longest", better="lower", seeds=1)
     conduct(made)
     known = result_of(made.cells(0)[0])
-    assert known["steps"] == 0 and known["figures"]["start.path_length.longest"] == 1
+    assert known["steps"] == 0 and known["figures"]["path_length.longest"] == 1
     assert not list(Path("studies").rglob("weights.safetensors"))
 
 

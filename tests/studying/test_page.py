@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+
+import torch
 
 from kit.studying.charts import charts
 from kit.studying.conducting import conduct
@@ -57,4 +60,14 @@ def test_a_section_is_written_again_and_what_a_person_wrote_stays(plan, tmp_path
     again = write_section(report(made), tmp_path / "docs", made.study.path).read_text()
     assert "It means this." in again and "## Another" in again
     assert again.count("## small") == 1
-    assert all((path.parent / name).is_file() for name in re.findall(r"\((studies/\S+\.svg)\)", again))
+    assert all((path.parent / name).is_file() for name in re.findall(r"\((studies/\S+\.\w+)\)", again))
+
+
+def test_a_section_says_what_its_runs_ran_with(plan, tmp_path):
+    made = plan(seeds=2)
+    conduct(made)
+    write_section(report(made), tmp_path / "docs", made.study.path)
+    locks = json.loads((tmp_path / "docs" / "studies" / "small.locks.json").read_text())
+    assert locks["all"]["torch"] == torch.__version__ and "plugins.attention.sha256" in locks["all"]
+    assert len(locks["cells"]) == 4 and {each["seed"] for each in locks["cells"].values()} == {0, 1}
+    assert len({each["run"] for each in locks["cells"].values()}) == 4
