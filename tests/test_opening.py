@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tiny_runs
 import torch
 
 from kit import DifferentRunWarning, Kit, Tokens, open_run
@@ -47,10 +49,9 @@ training: {steps: 2, batch_tokens: 2000, validate_every: 2}
 
 
 @pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kit.training.finishing.plot_losses", lambda run: run.reports)
+def _alone(tmp_path: Path) -> Iterator[None]:
+    with tiny_runs.alone(tmp_path):
+        yield
 
 
 def test_a_run_that_was_moved_gives_the_weights_it_kept(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_runs
 
 from kit import DifferentRunWarning, Kit, KitError, open_run
 from kit.training.engine import train
@@ -40,13 +42,12 @@ class Evil:
 
 
 @pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kit.training.finishing.plot_losses", lambda run: run.reports)
+def _alone(tmp_path: Path) -> Iterator[None]:
     evil = f"import pathlib\npathlib.Path({MARK!r}).touch()\nclass Part: ...\n"
-    for name in ("kit_evil.py", "evil.py", "conftest.py", "sitecustomize.py"):
-        Path(name).write_text(evil)
+    with tiny_runs.alone(tmp_path):
+        for name in ("kit_evil.py", "evil.py", "conftest.py", "sitecustomize.py"):
+            Path(name).write_text(evil)
+        yield
 
 
 @pytest.mark.parametrize(

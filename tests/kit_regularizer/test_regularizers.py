@@ -1,22 +1,16 @@
-"""What shapes attention: each term against its formula, and what it does to a model that is trained with it."""
+"""What shapes attention: each term against its formula."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import inspected_runs
 import pytest
 import torch
-from builders import build, texts
+from builders import build
 from torch import Tensor
 
-from kit import Inspector, Model, Options, Recorder, Watcher, collect_losses
-from kit.inspecting.ordering import Ordering
-from kit.inspecting.removing import remove
-from kit_attention.fourier import FourierOptions
-from kit_attention.softmax import SoftmaxOptions
+from kit import Model, Recorder, Watcher, collect_losses
 from kit_regularizer.disagreement import DisagreementOptions
 from kit_regularizer.drop_heads import DropHeadsOptions
 from kit_regularizer.entropy import EntropyOptions
@@ -24,11 +18,7 @@ from kit_regularizer.entropy_floor import EntropyFloorOptions
 from kit_regularizer.guided import GuidedOptions
 from kit_regularizer.l0 import L0Options
 
-SOURCE, TARGET = texts(5, 8), texts(4, 6, seed=1)
-
-
-def shaped(*options: Options, **more: Any) -> Model:
-    return build("encoder-decoder", regularizers=list(options), **more)
+from .shaped import SOURCE, TARGET, shaped
 
 
 def term(model: Model, name: str) -> Tensor:
@@ -209,46 +199,3 @@ def test_guided_alignment_toward_given_places_is_their_surprise() -> None:
     assert float(collect_losses(model)["guided"]) == pytest.approx(sum(wanted) / 2, abs=1e-5)
     with pytest.raises(Exception, match="needs the fact `aligned`"):
         model(SOURCE, TARGET)
-
-
-def test_a_shaped_model_computes_the_same_and_is_not_watched_in_use() -> None:
-    plain = build("encoder-decoder")
-    model = shaped(EntropyOptions(), DisagreementOptions(), GuidedOptions())
-    assert torch.equal(model(SOURCE, TARGET), plain(SOURCE, TARGET))
-    assert collect_losses(model) == {}
-    assert model.encoder.shaping.watching(None) is None  # nobody watches, so the fast path is taken
-    assert plain.encoder.shaping is None
-    assert set(model.state_dict()) == set(plain.state_dict())
-
-
-def test_attention_without_weights_is_left_alone() -> None:
-    model = build("encoder", {"attention": FourierOptions()}, regularizers=[EntropyOptions()])
-    model.train()(SOURCE)
-    assert collect_losses(model) == {}
-    one = build("encoder", {"attention": SoftmaxOptions(heads=1)}, regularizers=[DisagreementOptions()])
-    one.train()(SOURCE)
-    assert collect_losses(one) == {}
-
-
-def test_a_recipe_with_one_more_line_trains_and_its_gates_prune(
-    made_runs: Callable[[str], Any], opened_runs: Callable[[str], Inspector]
-) -> None:
-    line = "  regularizers: [{use: l0, strength: 0.1, open: 0.0}, {use: entropy, strength: 0.01}]\n"
-    recipe = inspected_runs.PAIRS.replace("  norm: layer\n", f"  norm: layer\n{line}").replace(
-        "name: pairs", "name: gated"
-    )
-    run = made_runs(recipe)
-    header, first = run.metrics.read_text().splitlines()[:2]
-    logged = dict(zip(header.split(","), first.split(","), strict=True))
-    assert float(logged["l0"]) > 0 and float(logged["entropy"]) > 0
-    inspector = opened_runs(recipe)
-    regularizer: Any = inspector.model.regularizers[0]
-    with torch.no_grad():
-        regularizer.log_odds["encoder_0_attention"].copy_(torch.tensor([9.0, -9.0]))
-    given = [inspector.reader.encode(example) for example in inspector.examples("validation", 4)]
-    order = Ordering.named("gates", inspected_runs.KIT.registry).order(inspector, given)
-    assert order[0] == ("encoder.0.attention", 1) and len(order) == 16
-    smaller = remove(inspector, [*order[:1], ("encoder.1.attention", 0), ("encoder.1.attention", 1)], given)
-    assert smaller.difference < 1e-6
-    gates: Any = smaller.model.regularizers[0]
-    assert gates.gates()["encoder.0.attention"].tolist() == [1.0] and "encoder.1.attention" not in gates.gates()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from servers import PATIENCE, Echo, Server, serving
+from servers import Echo, Server, serving, until
 
 from kit.serving.limits import Limits
 
@@ -192,11 +191,11 @@ def test_a_model_that_fails_keeps_its_secrets(server):
 def test_overload_is_said_and_passes(server, echo):
     echo.go.clear()
     try:
-        lines = [_begin(server, "busy")]
-        _until(lambda: server.get("/health")["queue"]["working"] == 1)
+        lines = [server.begin("busy")]
+        until(lambda: server.get("/health")["queue"]["working"] == 1)
         for waiting in range(6):
-            lines.append(_begin(server, f"w{waiting}"))
-        _until(lambda: server.get("/health")["queue"]["waiting"] == 6)
+            lines.append(server.begin(f"w{waiting}"))
+        until(lambda: server.get("/health")["queue"]["waiting"] == 6)
         status, headers, answer = server.send("POST", "/predict", b'{"text": "a"}', content_type="application/json")
         assert status == 503 and headers["retry-after"] == "1" and "6 texts wait" in json.loads(answer)["error"]
     finally:
@@ -209,24 +208,24 @@ def test_overload_is_said_and_passes(server, echo):
 
 def test_too_many_clients_are_told_so():
     with serving(Echo(), Limits(clients=3)) as server:
-        lines = [_begin(server, "slow", unfinished=True) for _ in range(3)]
-        _until(lambda: server.send("GET", "/health")[0] == 503)
+        lines = [server.begin("slow", unfinished=True) for _ in range(3)]
+        until(lambda: server.send("GET", "/health")[0] == 503)
         status, answer = server.ask({"text": "a"})
         assert status == 503 and "too many clients: 3" in answer["error"]
         for line in lines:
             line.close()
-        _until(lambda: server.send("GET", "/health")[0] == 200)
+        until(lambda: server.send("GET", "/health")[0] == 200)
 
 
 def test_who_goes_away_does_not_stop_others_and_is_not_computed_for(server, echo):
     echo.go.clear()
     before = len(echo.batches)
-    first = _begin(server, "first")
-    _until(lambda: server.get("/health")["queue"]["working"] == 1)
-    gone, stays = _begin(server, "gone"), _begin(server, "stays")
-    _until(lambda: server.get("/health")["queue"]["waiting"] == 2)
+    first = server.begin("first")
+    until(lambda: server.get("/health")["queue"]["working"] == 1)
+    gone, stays = server.begin("gone"), server.begin("stays")
+    until(lambda: server.get("/health")["queue"]["waiting"] == 2)
     gone.close()
-    _until(lambda: server.get("/health")["queue"]["waiting"] == 1)
+    until(lambda: server.get("/health")["queue"]["waiting"] == 1)
     echo.go.set()
     for line, wanted in ((first, b"tsrif"), (stays, b"syats")):
         with closing(line):
@@ -234,19 +233,3 @@ def test_who_goes_away_does_not_stop_others_and_is_not_computed_for(server, echo
             while wanted not in answer:
                 answer += line.recv(4096) or pytest.fail(f"ended after {answer!r}")
     assert "gone" not in {text for batch in echo.batches[before:] for text in batch}
-
-
-def _begin(server: Server, text: str, unfinished: bool = False) -> socket.socket:
-    """Send a request and do not wait for the answer; unfinished: and not all of it."""
-    body = json.dumps({"text": text}).encode()
-    line = server.raw()
-    head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    line.sendall(head.encode() + body[: -1 if unfinished else None])
-    return line
-
-
-def _until(true) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

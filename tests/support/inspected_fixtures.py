@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import inspected_runs
 import pytest
-import torch
+import tiny_runs
 
 from kit import Inspector, OpenedRun, inspect, open_run
 from kit.runs.directory import RunDirectory
@@ -22,21 +21,11 @@ def made_runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], RunDi
 
     def make(recipe: str) -> RunDirectory:
         if recipe not in found:
-            with pytest.MonkeyPatch.context() as patch:
-                folder = tmp_path_factory.mktemp("run")
-                patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-                patch.chdir(folder)
-                patch.setattr("kit.training.finishing.plot_losses", lambda run: run.reports)
+            with tiny_runs.alone(tmp_path_factory.mktemp("run")):
                 found[recipe] = RunDirectory(inspected_runs.trained(recipe).path.resolve())
         return found[recipe]
 
     return make
-
-
-@pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,23 @@ class Server:
     def raw(self) -> socket.socket:
         """A connection to write anything into."""
         return socket.create_connection((self.host, self.port), timeout=PATIENCE)
+
+    def begin(self, text: str, unfinished: bool = False) -> socket.socket:
+        """Send a question and do not wait for the answer; unfinished: and not all of it."""
+        body = json.dumps({"text": text}).encode()
+        length = f"Content-Length: {len(body)}"
+        head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{length}\r\n\r\n"
+        line = self.raw()
+        line.sendall(head.encode() + body[: -1 if unfinished else None])
+        return line
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @contextmanager

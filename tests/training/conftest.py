@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tiny_runs
 import torch
 
 from kit import Kit, Recipe
@@ -42,12 +43,11 @@ training:
 
 
 @pytest.fixture(autouse=True)
-def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _alone(tmp_path: Path) -> Iterator[None]:
     """No test sees another's cache or runs, and all compute alike."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kit.training.finishing.plot_losses", lambda run: run.reports)  # takes half a second
     torch.set_num_threads(1)
+    with tiny_runs.alone(tmp_path):
+        yield
 
 
 @pytest.fixture

@@ -1,0 +1,16 @@
+"""A model whose attention is shaped, and the texts it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import build, texts
+
+from kit import Model, Options
+
+SOURCE, TARGET = texts(5, 8), texts(4, 6, seed=1)
+
+
+def shaped(*options: Options, **more: Any) -> Model:
+    """An encoder-decoder with these regularizers."""
+    return build("encoder-decoder", regularizers=list(options), **more)
