@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import marian
 
-from kit import Kit, Request, Search, Tokens, arrange
+from kit import Kit, Request, Search, Tokens, arrange, compile_steps
 
 SIZES = {512: 6, 256: 3}
 CELLS = [(width, batch, beams) for width in SIZES for batch in (1, 32) for beams in (1, 5)]
@@ -49,9 +49,10 @@ def search(beams: int) -> Search:
 
 
 def kit(theirs: Any) -> Writer:
-    """The kit, as `kit predict` loads a model."""
+    """The kit, as `kit predict --compile` loads a model: single texts are compiled, batches are not."""
     model = marian.ours(theirs)
     arrange(model)
+    compile_steps(model)
     searches = {beams: search(beams) for beams in (1, 5)}
 
     def write(sources: list[list[int]], beams: int, length: int) -> list[list[int]]:

@@ -42,6 +42,7 @@ _HOMES = {
     "kit.data.lines": "Lines ParsedLines",
     "kit.data.paths": "find_file",
     "kit.decoding.arranging": "arrange",
+    "kit.decoding.compiling": "NotCompiledWarning compile_steps",
     "kit.decoding.building": "Writer",
     "kit.decoding.choices": "Choices",
     "kit.decoding.quantizing": "quantize",

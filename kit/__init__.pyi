@@ -91,6 +91,8 @@ from kit.data.paths import find_file as find_file
 from kit.decoding.arranging import arrange as arrange
 from kit.decoding.building import Writer as Writer
 from kit.decoding.choices import Choices as Choices
+from kit.decoding.compiling import NotCompiledWarning as NotCompiledWarning
+from kit.decoding.compiling import compile_steps as compile_steps
 from kit.decoding.quantizing import quantize as quantize
 from kit.decoding.writing import Writing as Writing
 from kit.decoding.writing import facts_after as facts_after

@@ -93,8 +93,8 @@ class Scope:
         if self.allowed is None:
             return None
         seeing = self.allowed.any(-1, keepdim=True)
-        # A graph that is exported must hold for every mask, so it does not look at this one.
-        if seeing.device.type == "cpu" and not torch.compiler.is_exporting() and bool(seeing.all()):
+        # A graph that is compiled or exported must hold for every mask, so it does not look at this one.
+        if seeing.device.type == "cpu" and not torch.compiler.is_compiling() and bool(seeing.all()):
             return None
         return seeing
 

@@ -23,6 +23,9 @@ class State(ABC):
     def tensors(self) -> Iterable[Tensor]:
         """What is remembered, for measuring."""
 
+    def reserve(self, tokens: int) -> None:  # noqa: B027
+        """Make room for so many more tokens, in states that keep room ahead; nothing by default."""
+
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
@@ -53,6 +56,11 @@ class States(State):
         """Choose rows in every one."""
         for part in self.parts:
             part.select(rows)
+
+    def reserve(self, tokens: int) -> None:
+        """In every one."""
+        for part in self.parts:
+            part.reserve(tokens)
 
     def tensors(self) -> Iterator[Tensor]:
         """Of every one."""
@@ -90,9 +98,10 @@ class KeyValueState(State):
             joined = (k_BGKE, v_BGKE) if self._buffers is None else self._joined(k_BGKE, v_BGKE, start)
             self._buffers = joined
             return joined
-        if self._buffers is None or self._buffers[0].shape[2] < self.length:
-            self._grow(k_BGKE, v_BGKE, start)
-        assert self._buffers is not None
+        if self._buffers is None:
+            self._buffers = k_BGKE[:, :, :0], v_BGKE[:, :, :0]
+        if self._buffers[0].shape[2] < self.length:
+            self._grow(start, self.length)
         for buffer, new in zip(self._buffers, (k_BGKE, v_BGKE), strict=True):
             buffer[:, :, start : self.length] = new
         return self._buffers[0][:, :, : self.length], self._buffers[1][:, :, : self.length]
@@ -102,6 +111,11 @@ class KeyValueState(State):
         if self._buffers is not None:
             keys, values = (buffer.index_select(0, rows) for buffer in self._buffers)
             self._buffers = (keys, values)
+
+    def reserve(self, tokens: int) -> None:
+        """Grow, so that there is room for so many and more."""
+        if self._buffers is not None and self._buffers[0].shape[2] <= self.length + tokens:
+            self._grow(self.length, self.length + tokens + 1)
 
     def tensors(self) -> Iterator[Tensor]:
         """Keys and values in use."""
@@ -113,16 +127,12 @@ class KeyValueState(State):
         keys, values = self._buffers
         return torch.cat([keys[:, :, :start], k_BGKE], 2), torch.cat([values[:, :, :start], v_BGKE], 2)
 
-    def _grow(self, k_BGKE: Tensor, v_BGKE: Tensor, start: int) -> None:
-        capacity = max(self.length, 2 * start, 16)
-        grown = []
-        for index, new in enumerate((k_BGKE, v_BGKE)):
-            rows, groups, _, width = new.shape
-            buffer = new.new_empty(rows, groups, capacity, width)
-            if self._buffers is not None:
-                buffer[:, :, :start] = self._buffers[index][:, :, :start]
-            grown.append(buffer)
-        self._buffers = (grown[0], grown[1])
+    def _grow(self, used: int, wanted: int) -> None:
+        """Buffers for at least so many tokens; those in use are copied."""
+        assert self._buffers is not None
+        capacity = max(wanted, 2 * used, 16)
+        keys, values = (torch.cat([each[:, :, :used], _room(each, capacity - used)], 2) for each in self._buffers)
+        self._buffers = keys, values
 
 
 class MemoryState(State):
@@ -140,3 +150,9 @@ class MemoryState(State):
     def tensors(self) -> Iterable[Tensor]:
         """Projected keys and values."""
         return self.projected or ()
+
+
+def _room(like_BGKE: Tensor, tokens: int) -> Tensor:
+    """Memory for the keys or values of so many tokens."""
+    rows, groups, _, width = like_BGKE.shape
+    return like_BGKE.new_empty(rows, groups, tokens, width)

@@ -24,14 +24,17 @@ SearchWords: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--search", metavar="WORDS", help="How to write: 'beam size=5', or size=5 to change the recipe's."),
 ]
+Compiled: TypeAlias = Annotated[
+    bool, typer.Option("--compile", help="Compile the steps: single texts are faster, the first takes up to a minute.")
+]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda; left out, the best.")]
 
 
-def predictor_of(run: str, kit: Kit, device: str | None, int8: bool = False) -> Predictor:
+def predictor_of(run: str, kit: Kit, device: str | None, int8: bool = False, compiled: bool = False) -> Predictor:
     """The model of a run, ready to answer."""
     from kit.predicting.predictor import load
 
-    return _telling(lambda: load(run, kit, device=device, int8=int8))
+    return _telling(lambda: load(run, kit, device=device, int8=int8, compiled=compiled))
 
 
 def opened_run(run: str, kit: Kit, device: str | None) -> OpenedRun:

@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from kit.cli.console import errors, screen
+from kit.cli.opening import Compiled
 from kit.errors import KitError
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def serve(
         typer.Option(help="How answers are searched for, such as 'beam size=5'; left out, as in the recipe."),
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where the model goes; left out, a GPU if there is one.")] = None,
+    compiled: Compiled = False,
     batch: Annotated[int, typer.Option(min=1, help="The most texts the model works on at once.")] = 32,
     queue: Annotated[
         int, typer.Option(min=1, help="The most texts that wait; beyond that, it says it is busy.")
@@ -62,10 +64,12 @@ def serve(
     with listener:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DifferentRunWarning)  # which is told below, in our words
-            predictor = load(run, kit, device=device)
+            predictor = load(run, kit, device=device, compiled=compiled)
         for difference in predictor.run.differences:
             errors.print(f"[yellow]warning:[/] not as when the run was made: {escape(difference)}", highlight=False)
         about = About.of(predictor, example or ())
+        if compiled:
+            predictor.predict(about.examples[:1] or ["a"], search=search)  # so that nobody waits for the compiler
         answering = Showing(predictor, search)
         limits = Limits(batch=batch, queue=queue, nbest=answering.most(Limits.nbest))
         if not address.loopback:

@@ -39,7 +39,7 @@ class Arranged(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [..., I]; returns [..., O]."""
-        if self.large and x.numel() // self.in_features in FEW:
+        if self.large and not torch.compiler.is_compiling() and x.numel() // self.in_features in FEW:
             if self._blocks is None:
                 self._blocks = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous(), FEW[-1])
             blocked: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._blocks, self.bias, "none", [], "")

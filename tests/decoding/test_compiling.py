@@ -1,0 +1,86 @@
+"""Compiled steps write what the model writes; parts that cannot be compiled run as they are."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+
+import pytest
+import torch
+from builders import KIT, build, texts
+from searches import make_search
+
+from kit import KitError, Model, NotCompiledWarning, Request, Tokens, arrange, compile_steps
+
+CATALOGUE = KIT.registry.names("attention")
+
+needs_compiler = pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="there is no C++ compiler here"
+)
+
+
+def written(model: Model, rows: int, searches: dict[str, dict[str, object]]) -> list[list[tuple[list[int], float]]]:
+    """What each search finds: tokens and scores."""
+    found = []
+    for name, options in searches.items():
+        prompt = None if hasattr(model, "encoder") else Tokens.of(texts(rows, 3, seed=2))
+        session = model.start(texts(rows, 6)) if prompt is None else model.start()  # type: ignore[operator]
+        best = make_search(name, options).search(session, Request(length=24, prompt=prompt))
+        found.append([(each[0].tokens, each[0].score) for each in best])
+    return found
+
+
+def alike(one: list[list[tuple[list[int], float]]], other: list[list[tuple[list[int], float]]]) -> bool:
+    pairs = [pair for left, right in zip(one, other, strict=True) for pair in zip(left, right, strict=True)]
+    return all(a[0] == b[0] and a[1] == pytest.approx(b[1], abs=1e-4) for a, b in pairs)
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [[1], pytest.param([1, 2, 12, 3, 1], marks=pytest.mark.slow)], ids=str)
+def test_compiled_steps_write_the_same(rows: list[int]) -> None:
+    searches: dict[str, dict[str, object]] = {"greedy": {}, "beam": {"size": 3}}
+    model = build("encoder-decoder", {"depth": 1}).float()
+    before = [written(model, each, searches) for each in rows]
+    arrange(model)
+    compile_steps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotCompiledWarning)
+        compiled = [written(model, each, searches) for each in rows]
+    assert all(map(alike, before, compiled))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", CATALOGUE)
+def test_every_attention_writes_the_same_or_says_that_it_is_not_compiled(attention: str) -> None:
+    component = KIT.registry.find("attention", attention).component
+    if not component.abilities.steps or not component.abilities.reads_self:  # type: ignore[attr-defined]
+        pytest.skip("cannot write token by token")
+    model = build("decoder", {"attention": component.options_type()}).float()
+    before = written(model, 1, {"greedy": {}})
+    compile_steps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCompiledWarning)
+        assert alike(before, written(model, 1, {"greedy": {}}))
+
+
+def test_a_step_that_cannot_be_compiled_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object, **options: object) -> None:
+        raise torch._dynamo.exc.TorchDynamoException("a part does what no compiler can follow\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda function, **options: fail)
+    model = build("decoder")
+    before = written(model, 1, {"greedy": {}})
+    compile_steps(model)
+    with pytest.warns(NotCompiledWarning, match="slower for it: a part does what no compiler can follow$"):
+        assert alike(before, written(model, 1, {"greedy": {}}))
+
+
+def test_what_cannot_be_compiled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KitError, match="this one has no decoder"):
+        compile_steps(build("encoder"))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(KitError, match=r"there is no g\+\+ or clang\+\+ here; install one, or do without"):
+        compile_steps(build("decoder"))
