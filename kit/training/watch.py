@@ -82,11 +82,15 @@ class Watch:
         now = time.monotonic()
         beats = self._beats
         silent = [rank for rank, beat in beats.items() if now - beat.heard > within]
-        if silent:
-            return [f"{self._name(rank)} gives no sign of life (it was {beats[rank].doing})" for rank in silent]
-        furthest = max([self._marks, *(beat.marks for beat in beats.values())])
-        behind = [rank for rank, beat in beats.items() if beat.marks < furthest and now - beat.moved > within]
-        return [f"{self._name(rank)} is stuck: {beats[rank].doing}, where others wait for it" for rank in behind]
+        if not silent:
+            furthest = max([self._marks, *(beat.marks for beat in beats.values())])
+            behind = [rank for rank, beat in beats.items() if beat.marks < furthest and now - beat.moved > within]
+            # Who moved last some time before its last word, and has said nothing since, is silent rather than stuck.
+            silent = [rank for rank in behind if now - beats[rank].heard > within / 2]
+            if not silent:
+                names = {self._name(rank): beats[rank].doing for rank in behind}
+                return [f"{name} is stuck: {doing}, where others wait for it" for name, doing in names.items()]
+        return [f"{self._name(rank)} gives no sign of life (it was {beats[rank].doing})" for rank in silent]
 
     def _run(self) -> None:
         pause = min(BEAT, self.timeout / 10)
