@@ -81,16 +81,14 @@ class Watch:
         """Who is not heard of for so long, or stays behind where the others are; as a person wants to read it."""
         now = time.monotonic()
         beats = self._beats
-        silent = [rank for rank, beat in beats.items() if now - beat.heard > within]
-        if not silent:
-            furthest = max([self._marks, *(beat.marks for beat in beats.values())])
-            behind = [rank for rank, beat in beats.items() if beat.marks < furthest and now - beat.moved > within]
-            # Who moved last some time before its last word, and has said nothing since, is silent rather than stuck.
-            silent = [rank for rank in behind if now - beats[rank].heard > within / 2]
-            if not silent:
-                names = {self._name(rank): beats[rank].doing for rank in behind}
-                return [f"{name} is stuck: {doing}, where others wait for it" for name, doing in names.items()]
-        return [f"{self._name(rank)} gives no sign of life (it was {beats[rank].doing})" for rank in silent]
+        furthest = max([self._marks, *(beat.marks for beat in beats.values())])
+        missed = [rank for rank, beat in beats.items() if now - beat.heard > within]
+        # A process that has not moved for so long may have fallen silent only after its last step.
+        late = missed or [rank for rank, beat in beats.items() if beat.marks < furthest and now - beat.moved > within]
+        silent = [rank for rank in late if now - beats[rank].heard > within / 2]
+        if silent:
+            return [f"{self._name(rank)} gives no sign of life (it was {beats[rank].doing})" for rank in silent]
+        return [f"{self._name(rank)} is stuck: {beats[rank].doing}, where others wait for it" for rank in late]
 
     def _run(self) -> None:
         pause = min(BEAT, self.timeout / 10)
