@@ -169,6 +169,14 @@ class Layout:
             chosen.order = self.order[rows] if self.order.shape[0] > 1 else self.order
         return chosen
 
+    def keep_tokens(self, tokens_BK: Tensor) -> Layout:
+        """The layout of these tokens of each row alone, as keys."""
+        valid = None if self.valid is None else self.valid.gather(1, tokens_BK)
+        facts = {name: fact.gather(1, tokens_BK) for name, fact in self.facts.items()}
+        kept = Layout((self.rows, tokens_BK.shape[1]), self.device, valid, False, self.offset, facts)
+        kept.order = self.order.expand(self.rows, -1).gather(1, tokens_BK)
+        return kept
+
     def _valid_or_ones(self) -> Tensor:
         if self.valid is not None:
             return self.valid

@@ -17,12 +17,17 @@ from kit.dropout import drop
 from kit.errors import KitError
 from kit.layout import Layout
 from kit.lazy import lazy
+from kit.state import by_column
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
     from kit.contracts.position import Position
     from kit.watching import Watcher
+
+
+FEW = 16
+"""Up to so many queries are multiplied with keys that are stored by column; for more there is torch's kernel."""
 
 
 class Scope:
@@ -145,6 +150,8 @@ class Scope:
         if bias is None and dropout == 0.0 and q_BHQE.is_cuda and self._in_blocks(q_BHQE, v_BGKF):
             return self._attend_in_blocks(q_BHQE, k_BGKE, v_BGKF, scale)
         mask = self._additive_mask(q_BHQE.dtype) if bias is None else self._masked(bias)
+        if q_BHQE.shape[2] <= FEW and dropout == 0.0 and by_column(k_BGKE) and self.seeing is None:
+            return attend_by_column(q_BHQE, k_BGKE, v_BGKF, scale, mask)
         out = F.scaled_dot_product_attention(
             q_BHQE, k_BGKE, v_BGKF, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=grouped
         )
@@ -215,6 +222,17 @@ class Scope:
             {name: fact[:, :, None] for name, fact in self.queries.facts.items()},
             {name: fact[:, None, :] for name, fact in self.keys.facts.items()},
         )
+
+
+def attend_by_column(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, mask: Tensor | None) -> Tensor:
+    """Attention of a few queries to keys that are stored by column: [B, H, Q, F]; mask: what is added to scores."""
+    rows, heads, queries, _ = q_BHQE.shape
+    # Heads that share keys are queries of one head.
+    q_BGNE = (q_BHQE * scale).reshape(rows, k_BGKE.shape[1], -1, q_BHQE.shape[3])
+    scores_BHQK = (q_BGNE @ k_BGKE.transpose(2, 3)).view(rows, heads, queries, -1)
+    if mask is not None:
+        scores_BHQK += mask
+    return (scores_BHQK.softmax(-1).view(*q_BGNE.shape[:3], -1) @ v_BGKF).view(rows, heads, queries, -1)
 
 
 def repeat_groups(x_BGKE: Tensor, like_BHQE: Tensor) -> Tensor:

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+MANY = 128
+"""Rows times groups from which on keys are stored by column."""
+
 
 class State(ABC):
     """What a part remembers; made empty by the part's `start`, filled by its `forward`."""
@@ -25,6 +28,12 @@ class State(ABC):
 
     def reserve(self, tokens: int) -> None:  # noqa: B027
         """Make room for so many more tokens, in states that keep room ahead; nothing by default."""
+
+    def share(self) -> None:  # noqa: B027
+        """From now on several rows of a search share each row and read it at once; nothing to do by default."""
+
+    def keep_tokens(self, tokens_BK: Tensor) -> None:  # noqa: B027
+        """Forget all tokens but these of each row, in states that are shared; nothing by default."""
 
     @property
     def bytes(self) -> int:
@@ -62,6 +71,16 @@ class States(State):
         for part in self.parts:
             part.reserve(tokens)
 
+    def share(self) -> None:
+        """Every one."""
+        for part in self.parts:
+            part.share()
+
+    def keep_tokens(self, tokens_BK: Tensor) -> None:
+        """In every one."""
+        for part in self.parts:
+            part.keep_tokens(tokens_BK)
+
     def tensors(self) -> Iterator[Tensor]:
         """Of every one."""
         for part in self.parts:
@@ -89,6 +108,7 @@ class KeyValueState(State):
     def __init__(self) -> None:
         self.length = 0
         self._buffers: tuple[Tensor, Tensor] | None = None
+        self._shared = False
 
     def append(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
         """Remember these too; returns all keys and all values."""
@@ -104,18 +124,32 @@ class KeyValueState(State):
             self._grow(start, self.length)
         for buffer, new in zip(self._buffers, (k_BGKE, v_BGKE), strict=True):
             buffer[:, :, start : self.length] = new
+        if start == 0:
+            return k_BGKE, v_BGKE
         return self._buffers[0][:, :, : self.length], self._buffers[1][:, :, : self.length]
 
     def select(self, rows: Tensor) -> None:
         """Choose rows, with the room that is left in them: cutting it off would mean to copy twice."""
         if self._buffers is not None:
-            keys, values = (buffer.index_select(0, rows) for buffer in self._buffers)
-            self._buffers = (keys, values)
+            keys, values = self._buffers
+            self._buffers = chosen_rows(keys, rows), values.index_select(0, rows)
 
     def reserve(self, tokens: int) -> None:
         """Grow, so that there is room for so many and more."""
         if self._buffers is not None and self._buffers[0].shape[2] <= self.length + tokens:
             self._grow(self.length, self.length + tokens + 1)
+
+    def share(self) -> None:
+        """Store keys as several queries read them."""
+        self._shared = True
+        if self._buffers is not None:
+            self._grow(self.length, self._buffers[0].shape[2])
+
+    def keep_tokens(self, tokens_BK: Tensor) -> None:
+        """Into buffers with as much room again."""
+        if self._buffers is not None:
+            self.length = tokens_BK.shape[1]
+            self._refill([chosen_tokens(each, tokens_BK) for each in self._buffers], 2 * self.length)
 
     def tensors(self) -> Iterator[Tensor]:
         """Keys and values in use."""
@@ -130,9 +164,20 @@ class KeyValueState(State):
     def _grow(self, used: int, wanted: int) -> None:
         """Buffers for at least so many tokens; those in use are copied."""
         assert self._buffers is not None
-        capacity = max(wanted, 2 * used, 16)
-        keys, values = (torch.cat([each[:, :, :used], _room(each, capacity - used)], 2) for each in self._buffers)
-        self._buffers = keys, values
+        self._refill([each[:, :, :used] for each in self._buffers], max(wanted, 2 * used))
+
+    def _refill(self, used: Sequence[Tensor], capacity: int) -> None:
+        """New buffers that begin with these keys and values."""
+        keys, values = used
+        rows, groups, length, width = keys.shape
+        capacity = max(capacity, 16)
+        if self._shared and many(keys):
+            room = keys.new_empty(rows, groups, width, capacity).transpose(2, 3)
+        else:
+            room = keys.new_empty(rows, groups, capacity, width)
+        self._buffers = room, values.new_empty(rows, groups, capacity, values.shape[3])
+        for buffer, old in zip(self._buffers, used, strict=True):
+            buffer[:, :, :length] = old
 
 
 class MemoryState(State):
@@ -140,19 +185,54 @@ class MemoryState(State):
 
     def __init__(self) -> None:
         self.projected: tuple[Tensor, Tensor] | None = None
+        self._shared = False
+
+    def keep(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
+        """Remember these; returns them as they lie now."""
+        # Read at every step, so it pays to lay each head's keys side by side.
+        columns = self._shared and many(k_BGKE)
+        keys = k_BGKE.transpose(2, 3).contiguous().transpose(2, 3) if columns else k_BGKE.contiguous()
+        self.projected = keys, v_BGKE.contiguous()
+        return self.projected
+
+    def share(self) -> None:
+        """Store keys as several queries read them."""
+        self._shared = True
+        if self.projected is not None:
+            self.keep(*self.projected)
 
     def select(self, rows: Tensor) -> None:
         """Choose rows of the projected memory."""
         if self.projected is not None:
             keys, values = self.projected
-            self.projected = (keys.index_select(0, rows), values.index_select(0, rows))
+            self.projected = chosen_rows(keys, rows), values.index_select(0, rows)
 
     def tensors(self) -> Iterable[Tensor]:
         """Projected keys and values."""
         return self.projected or ()
 
 
-def _room(like_BGKE: Tensor, tokens: int) -> Tensor:
-    """Memory for the keys or values of so many tokens."""
-    rows, groups, _, width = like_BGKE.shape
-    return like_BGKE.new_empty(rows, groups, tokens, width)
+def many(k_BGKE: Tensor) -> bool:
+    """Whether there are so many rows that their keys are better stored by column, those of a group as [E, K].
+
+    A CPU multiplies several queries with few keys up to five times as fast then; not one query, nor in few rows.
+    """
+    return k_BGKE.device.type == "cpu" and k_BGKE.shape[0] * k_BGKE.shape[1] >= MANY
+
+
+def by_column(k_BGKE: Tensor) -> bool:
+    """Whether keys are stored by column."""
+    return k_BGKE.stride(2) == 1 and k_BGKE.stride(3) > 1
+
+
+def chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
+    """Keys of these rows, stored as before."""
+    if by_column(k_BGKE):
+        return k_BGKE.transpose(2, 3).index_select(0, rows).transpose(2, 3)
+    return k_BGKE.index_select(0, rows)
+
+
+def chosen_tokens(x_BGSE: Tensor, tokens_BK: Tensor) -> Tensor:
+    """Keys or values of these tokens of each row: [B, G, K, E]."""
+    _, groups, _, width = x_BGSE.shape
+    return x_BGSE.gather(2, tokens_BK[:, None, :, None].expand(-1, groups, -1, width))

@@ -221,8 +221,7 @@ class MultiHeadAttention(Attention):
         k_BGKE, v_BGKF = (self._split(scope.keys.pad(each), self.groups) for each in (k, v))
         k_BGKE = self.shape_keys(k_BGKE)
         if isinstance(state, MemoryState):
-            # Read at every step, so it pays to lay each head's keys side by side.
-            state.projected = k_BGKE, v_BGKF = k_BGKE.contiguous(), v_BGKF.contiguous()
+            k_BGKE, v_BGKF = state.keep(k_BGKE, v_BGKF)
         return q_BHQE, self._shared(k_BGKE), self._shared(v_BGKF)
 
     def _shared(self, x_BGKE: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Rows of one text that share its state: reordering a beam copies nothing, only what each row may see changes.
 
 The rows of a text lie side by side as tokens of one row of the state. What every row read stays where it is, and a row
-sees the tokens that it descends from.
-Shapes: A texts, W rows a text, R = A · W rows, L tokens read at once, S tokens read so far in one row of the state.
+sees the tokens that it descends from; now and then those that no row descends from any more are forgotten.
+Shapes: A texts, W rows a text, R = A · W rows, L tokens read at once, S tokens in one row of the state, K kept of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from torch import Tensor
 from kit.layout import Layout
 from kit.tokens import Tokens
 
+FEW = 32
+"""So many tokens in a row of the state are not worth clearing up."""
+
 
 class Branches:
     """Which tokens each row descends from, and how many real ones those are."""
@@ -24,6 +27,8 @@ class Branches:
         self.count_R = count_R
         self.width = width
         """How many rows a text has."""
+        self._enough = FEW
+        """From how many tokens on it is worth a look which are still of use."""
 
     @classmethod
     def start(cls, rows: int, read: Layout | None, device: torch.device) -> Branches:
@@ -41,6 +46,22 @@ class Branches:
         self.reach_RS, self.count_R = self.reach_RS.index_select(0, rows), self.count_R.index_select(0, rows)
         self.width = width
         return None if same else texts
+
+    def forget(self) -> Tensor | None:
+        """Which tokens of each text to keep, [A, K], where at most half of them are of use to any row; else None."""
+        read = self.reach_RS.shape[1]
+        if read <= self._enough:
+            return None
+        reach_AWS = self.reach_RS.view(-1, self.width, read)
+        useful_AS = reach_AWS.any(1)
+        most = int(useful_AS.sum(1).max())
+        self._enough = max(FEW, 2 * most)
+        if 2 * most > read:
+            return None
+        # Texts with fewer keep some that no row sees.
+        kept_AK = useful_AS.to(torch.uint8).argsort(stable=True, dim=1, descending=True)[:, :most]
+        self.reach_RS = reach_AWS.gather(2, kept_AK[:, None].expand(-1, self.width, -1)).flatten(0, 1)
+        return kept_AK
 
     def fold(self, tokens: Tokens) -> tuple[Tokens, Layout]:
         """Tokens [R, L] as those of A rows of the state, and where they stand."""

@@ -69,12 +69,16 @@ class Session:
         """Keep these rows, in this order; a row may be chosen several times (beams) or dropped (finished)."""
         if self.branches is None and self.can_branch and grouped(rows)[1] > 1:
             self.branches = Branches.start(self.rows, self.read, rows.device)
+            self.state.share()
         chosen = rows if self.branches is None else self.branches.select(rows)
-        if chosen is None:
-            return
-        self.state.select(chosen)
-        self.read = None if self.read is None else self.read.select(chosen)
-        self.memory = None if self.memory is None else self.memory.select(chosen)
+        if chosen is not None:
+            self.state.select(chosen)
+            self.read = None if self.read is None else self.read.select(chosen)
+            self.memory = None if self.memory is None else self.memory.select(chosen)
+        kept = None if self.branches is None or self.read is None else self.branches.forget()
+        if kept is not None and self.read is not None:
+            self.state.keep_tokens(kept)
+            self.read = self.read.keep_tokens(kept)
 
     @lazy
     def can_branch(self) -> bool:

@@ -143,7 +143,7 @@ class LatentAttention(Attention):
         if isinstance(state, KeyValueState):
             return state.append(latent_B1KC, shared_B1KR)
         if isinstance(state, MemoryState):
-            state.projected = (latent_B1KC, shared_B1KR)
+            return state.keep(latent_B1KC, shared_B1KR)
         return latent_B1KC, shared_B1KR
 
     def _is_cheaper_compressed(self, queries: int) -> bool:

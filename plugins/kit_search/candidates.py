@@ -81,12 +81,7 @@ class Candidates:
 
 def best_candidates(choices: Choices, live_AN: Tensor, count: int) -> Candidates:
     """The best continuations of all rows of each text; live_AN: the log-probability of each row so far."""
-    texts = live_AN.shape[0]
-    gain_RC, token_RC = choices.top(count)
-    total_AM = (live_AN.reshape(-1, 1) + gain_RC).view(texts, -1)
-    total_AC, place_AC = total_AM.topk(min(count, total_AM.shape[1]), 1)
-    row_AC = place_AC.div(gain_RC.shape[1], rounding_mode="floor")
-    return Candidates(total_AC, row_AC, token_RC.view(texts, -1).gather(1, place_AC))
+    return Candidates(*choices.top_of_texts(live_AN, count))
 
 
 def spread_candidates(choices: Choices, live_AN: Tensor, groups: int, count: int, diversity: float) -> list[Candidates]:

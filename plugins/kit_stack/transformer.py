@@ -40,6 +40,11 @@ class TransformerState(States):
         super().select(rows)
         self.read = None if self.read is None else self.read.select(rows)
 
+    def keep_tokens(self, tokens_BK: Tensor) -> None:
+        """In every layer."""
+        super().keep_tokens(tokens_BK)
+        self.read = None if self.read is None else self.read.keep_tokens(tokens_BK)
+
 
 class TransformerStack(Stack):
     """Layers that may differ; those with the same masks and position share one scope a pass."""

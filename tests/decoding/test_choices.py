@@ -8,7 +8,7 @@ from builders import build, texts
 
 from kit import Choices, arrange
 from kit.decoding.arranging import Arranged
-from kit.decoding.choices import top
+from kit.decoding.choices import top, top_of_texts
 from kit_head.language import LanguageOptions
 
 
@@ -25,6 +25,19 @@ def test_top_is_topk(size: int, count: int) -> None:
     assert torch.equal(values, wanted.values)
     assert torch.equal(x.gather(1, places), values)
     assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+@pytest.mark.parametrize("size", [3, 4096, 4100])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_top_of_texts_is_the_top_of_all_their_rows(size: int, rows: int) -> None:
+    generator = torch.Generator().manual_seed(size)
+    x, live = torch.randn(4 * rows, size, generator=generator), torch.randn(4, rows, dtype=torch.float64)
+    live[1, 0] = float("-inf")
+    every = (live[:, :, None] + x.view(4, rows, size)).flatten(1)
+    total, row, token = top_of_texts(x, live, 10)
+    assert torch.equal(total, every.topk(min(10, rows * size), 1).values)
+    assert torch.equal(every.gather(1, row * size + token), total)
+    assert all(len(set(places)) == len(places) for places in (row * size + token).tolist())
 
 
 def test_choices_are_log_probabilities() -> None:

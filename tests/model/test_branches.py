@@ -87,6 +87,38 @@ def test_reordering_a_beam_copies_no_cache() -> None:
     assert {tensor.shape[0] for tensor in session.state.tensors()} == {1}
 
 
+def beam_for_long(session: Session, texts_read: int, apart: bool) -> tuple[torch.Tensor, list[int]]:
+    """Forty steps of a beam of four, whose rows often descend from one: the last scores, and the number of keys."""
+    if apart:
+        session.__dict__["can_branch"] = False
+    generator = torch.Generator().manual_seed(5)
+    scores = session.step(torch.ones(texts_read, 1, dtype=torch.long))
+    width, keys = 1, []
+    for _ in range(40):
+        chosen = torch.randint(0, width, (texts_read, 4), generator=generator)
+        session.select((chosen + width * torch.arange(texts_read)[:, None]).flatten())
+        width = 4
+        scores = session.step(torch.randint(1, 50, (4 * texts_read, 1), generator=generator))
+        keys.append(session.read.length)
+    return scores, keys
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["few texts", "many texts"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_no_row_descends_from_is_forgotten(variant: str, many: bool) -> None:
+    """Many texts: their keys are stored by column."""
+    model = build(length=128, **VARIANTS[variant])
+    source = texts(*([3, 8, 5] * (12 if many else 1)))
+    with torch.no_grad():
+        shared, apart = begin(model, source), begin(model, source)
+        found, keys = beam_for_long(shared, source.ids.shape[0], apart=False)
+        wanted, _ = beam_for_long(apart, source.ids.shape[0], apart=True)
+    assert (found - wanted).abs().max() < 1e-10
+    assert keys[5] == 1 + 4 * 6
+    assert max(keys) < 120 < 1 + 4 * 40
+    assert {tensor.shape[2] for tensor in shared.state.parts[0].parts[0].tensors()} == {keys[-1]}
+
+
 def test_only_parts_that_say_so_share() -> None:
     assert build().decoder.stack.branches()
     assert not build(layer={"attention": AdditiveOptions(heads=4)}).decoder.stack.branches()
