@@ -170,7 +170,7 @@ class Layout:
         return chosen
 
     def keep_tokens(self, tokens_BK: Tensor) -> Layout:
-        """The layout of these tokens of each row alone, as keys."""
+        """The layout of these tokens of each row alone, as keys; it no longer knows how many were read."""
         valid = None if self.valid is None else self.valid.gather(1, tokens_BK)
         facts = {name: fact.gather(1, tokens_BK) for name, fact in self.facts.items()}
         kept = Layout((self.rows, tokens_BK.shape[1]), self.device, valid, False, self.offset, facts)

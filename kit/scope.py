@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kit.watching import Watcher
 
 
-FEW = 16
+FEW = 64
 """Up to so many queries are multiplied with keys that are stored by column; for more there is torch's kernel."""
 
 
@@ -150,7 +150,8 @@ class Scope:
         if bias is None and dropout == 0.0 and q_BHQE.is_cuda and self._in_blocks(q_BHQE, v_BGKF):
             return self._attend_in_blocks(q_BHQE, k_BGKE, v_BGKF, scale)
         mask = self._additive_mask(q_BHQE.dtype) if bias is None else self._masked(bias)
-        if q_BHQE.shape[2] <= FEW and dropout == 0.0 and by_column(k_BGKE) and self.seeing is None:
+        # How keys are stored comes first: a graph that is exported must not look at how many queries there are.
+        if by_column(k_BGKE) and q_BHQE.shape[2] <= FEW and dropout == 0.0 and self.seeing is None:
             return attend_by_column(q_BHQE, k_BGKE, v_BGKF, scale, mask)
         out = F.scaled_dot_product_attention(
             q_BHQE, k_BGKE, v_BGKF, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=grouped

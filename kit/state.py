@@ -32,8 +32,9 @@ class State(ABC):
     def share(self) -> None:  # noqa: B027
         """From now on several rows of a search share each row and read it at once; nothing to do by default."""
 
-    def keep_tokens(self, tokens_BK: Tensor) -> None:  # noqa: B027
-        """Forget all tokens but these of each row, in states that are shared; nothing by default."""
+    def keep_tokens(self, tokens_BK: Tensor) -> None:
+        """Forget all tokens but these of each row; only a state that is shared is asked to."""
+        raise NotImplementedError(f"{type(self).__name__} is shared by rows of a search and has no keep_tokens")
 
     @property
     def bytes(self) -> int:
@@ -46,6 +47,9 @@ class NoState(State):
 
     def select(self, rows: Tensor) -> None:
         """Nothing to choose from."""
+
+    def keep_tokens(self, tokens_BK: Tensor) -> None:
+        """Nothing to forget."""
 
     def tensors(self) -> Iterator[Tensor]:
         """Nothing."""
@@ -132,7 +136,7 @@ class KeyValueState(State):
         """Choose rows, with the room that is left in them: cutting it off would mean to copy twice."""
         if self._buffers is not None:
             keys, values = self._buffers
-            self._buffers = chosen_rows(keys, rows), values.index_select(0, rows)
+            self._buffers = _chosen_rows(keys, rows), values.index_select(0, rows)
 
     def reserve(self, tokens: int) -> None:
         """Grow, so that there is room for so many and more."""
@@ -142,14 +146,14 @@ class KeyValueState(State):
     def share(self) -> None:
         """Store keys as several queries read them."""
         self._shared = True
-        if self._buffers is not None:
+        if self._buffers is not None and _many(self._buffers[0]):
             self._grow(self.length, self._buffers[0].shape[2])
 
     def keep_tokens(self, tokens_BK: Tensor) -> None:
-        """Into buffers with as much room again."""
+        """Into buffers with room for twice as many more: half of them are of use when this happens next."""
         if self._buffers is not None:
             self.length = tokens_BK.shape[1]
-            self._refill([chosen_tokens(each, tokens_BK) for each in self._buffers], 2 * self.length)
+            self._refill([_chosen_tokens(each, tokens_BK) for each in self._buffers], 3 * self.length)
 
     def tensors(self) -> Iterator[Tensor]:
         """Keys and values in use."""
@@ -171,7 +175,7 @@ class KeyValueState(State):
         keys, values = used
         rows, groups, length, width = keys.shape
         capacity = max(capacity, 16)
-        if self._shared and many(keys):
+        if self._shared and _many(keys):
             room = keys.new_empty(rows, groups, width, capacity).transpose(2, 3)
         else:
             room = keys.new_empty(rows, groups, capacity, width)
@@ -183,14 +187,16 @@ class KeyValueState(State):
 class MemoryState(State):
     """Keys and values of a memory, projected once for a whole decoding."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_row: bool = False) -> None:
         self.projected: tuple[Tensor, Tensor] | None = None
+        self._by_row = by_row
+        """Whether keys are wanted by row even where several queries read them."""
         self._shared = False
 
     def keep(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
         """Remember these; returns them as they lie now."""
         # Read at every step, so it pays to lay each head's keys side by side.
-        columns = self._shared and many(k_BGKE)
+        columns = self._shared and not self._by_row and _many(k_BGKE)
         keys = k_BGKE.transpose(2, 3).contiguous().transpose(2, 3) if columns else k_BGKE.contiguous()
         self.projected = keys, v_BGKE.contiguous()
         return self.projected
@@ -201,38 +207,43 @@ class MemoryState(State):
         if self.projected is not None:
             self.keep(*self.projected)
 
+    def keep_tokens(self, tokens_BK: Tensor) -> None:
+        """A memory has no tokens of the search."""
+
     def select(self, rows: Tensor) -> None:
         """Choose rows of the projected memory."""
         if self.projected is not None:
             keys, values = self.projected
-            self.projected = chosen_rows(keys, rows), values.index_select(0, rows)
+            self.projected = _chosen_rows(keys, rows), values.index_select(0, rows)
 
     def tensors(self) -> Iterable[Tensor]:
         """Projected keys and values."""
         return self.projected or ()
 
 
-def many(k_BGKE: Tensor) -> bool:
+def _many(k_BGKE: Tensor) -> bool:
     """Whether there are so many rows that their keys are better stored by column, those of a group as [E, K].
 
     A CPU multiplies several queries with few keys up to five times as fast then; not one query, nor in few rows.
     """
-    return k_BGKE.device.type == "cpu" and k_BGKE.shape[0] * k_BGKE.shape[1] >= MANY
+    # In half precision torch's kernel adds up in full precision, and weights times values does not.
+    exact = k_BGKE.dtype in (torch.float32, torch.float64)
+    return exact and k_BGKE.device.type == "cpu" and k_BGKE.shape[0] * k_BGKE.shape[1] >= MANY
 
 
 def by_column(k_BGKE: Tensor) -> bool:
-    """Whether keys are stored by column."""
-    return k_BGKE.stride(2) == 1 and k_BGKE.stride(3) > 1
+    """Whether keys are stored by column, on a CPU."""
+    return k_BGKE.device.type == "cpu" and k_BGKE.stride(2) == 1 and k_BGKE.stride(3) > 1
 
 
-def chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
+def _chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
     """Keys of these rows, stored as before."""
     if by_column(k_BGKE):
         return k_BGKE.transpose(2, 3).index_select(0, rows).transpose(2, 3)
     return k_BGKE.index_select(0, rows)
 
 
-def chosen_tokens(x_BGSE: Tensor, tokens_BK: Tensor) -> Tensor:
+def _chosen_tokens(x_BGSE: Tensor, tokens_BK: Tensor) -> Tensor:
     """Keys or values of these tokens of each row: [B, G, K, E]."""
     _, groups, _, width = x_BGSE.shape
     return x_BGSE.gather(2, tokens_BK[:, None, :, None].expand(-1, groups, -1, width))

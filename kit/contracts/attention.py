@@ -35,7 +35,7 @@ class Abilities:
     """Whether it can go on token by token with a state."""
     branches: bool = False
     """Whether it knows keys by what `scope` says of them alone (order, positions, which are allowed), never by where
-    they lie in its `KeyValueState`; hypotheses of a beam then share one cache, and reordering copies nothing."""
+    they lie in its `KeyValueState`; hypotheses of a beam then share one cache, and reordering copies none of it."""
     weights: bool = True
     """Whether it has weights to show to a watcher."""
     shares: bool = True

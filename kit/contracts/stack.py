@@ -63,7 +63,10 @@ class Stack(Part):
         """What it remembers between steps, empty."""
 
     def branches(self) -> bool:
-        """Whether rows of one text can share a row of the state, told apart by `Layout.reach`; safe to leave false."""
+        """Whether rows of one text can share a row of the state, told apart by `Layout.reach`; safe to leave false.
+
+        The state is then told (`State.share`), and must be able to forget tokens (`State.keep_tokens`).
+        """
         return False
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:

@@ -85,7 +85,7 @@ def _top_in_blocks(x_RV: Tensor, live_AW: Tensor, count: int) -> tuple[Tensor, T
     start_AK1 = (row_AK * size + block_AK * BLOCK)[:, :, None]
     place_AC = (start_AK1 + torch.arange(BLOCK, device=x_RV.device)).flatten(1)
     if even < size:
-        rest_AC = (x_RV[:, even:].view(texts, rows, -1) + live_AW1).flatten(1)
+        rest_AC = (x_RV[:, even:].view(texts, rows, size - even) + live_AW1).flatten(1)
         place_W1 = torch.arange(0, rows * size, size, device=x_RV.device)[:, None]
         place_C = (place_W1 + torch.arange(even, size, device=x_RV.device)).flatten()
         total_AC, place_AC = torch.cat([total_AC, rest_AC], 1), torch.cat([place_AC, place_C.expand(texts, -1)], 1)

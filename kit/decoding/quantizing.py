@@ -10,12 +10,14 @@ Shapes: I numbers in, O numbers out.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from kit.errors import KitError
+from kit.layout import Layout
 from kit.model.families import Model
 from kit.model.side import Side
 
@@ -87,15 +89,33 @@ def size_of(model: nn.Module) -> int:
 
 
 def _quantize_scores(model: Model) -> None:
-    """The way back to tokens; a table that is looked up stays as it is."""
+    """The way back to tokens: a matrix in all but name, whichever part holds it."""
     side = getattr(model, "decoder", None) or getattr(model, "encoder", None)
     assert isinstance(side, Side)
-    found = model.head.matrix(side.embedding if model.tied else None)
-    if found is None or min(found[0].shape) < NARROW:
+    width, dtype = side.embedding.dims.width, next(model.parameters()).dtype
+    if model.tied:
+        embedding = side.embedding
+        packed = _as_matrix(embedding.project, width, dtype)
+        if packed is not None:
+            embedding.add_module("way_back", packed)
+            embedding.__dict__["project"] = packed.forward
         return
-    packed = Packed(*found)
-    if not model.tied:
+    if not model.head.per_token:
+        return
+    layout = Layout((1, width), torch.device("cpu"))
+    packed = _as_matrix(lambda x: model.head(x[None], layout, None)[0], width, dtype)
+    if packed is not None:
         for parameter in model.head.parameters():
             parameter.data = parameter.data.new_empty(0)
-    model.head.add_module("scores", packed)
-    model.head.__dict__["forward"] = lambda x, layout, embedding: packed(x)
+        model.head.add_module("scores", packed)
+        model.head.__dict__["forward"] = lambda x, layout, embedding: packed(x)
+
+
+def _as_matrix(function: Callable[[Tensor], Tensor], width: int, dtype: torch.dtype) -> Packed | None:
+    """A function of vectors as a matrix and a bias in eight bits; None where it is none, or a narrow one."""
+    bias_O = function(torch.zeros(width, width, dtype=dtype))[0]
+    weight_OI = (function(torch.eye(width, dtype=dtype)) - bias_O).T
+    probe = torch.randn(width, width, generator=torch.Generator().manual_seed(0)).to(dtype)
+    wanted, found = function(probe), probe @ weight_OI.T + bias_O
+    affine = bool(torch.allclose(wanted, found, rtol=1e-3, atol=1e-3 * float(wanted.abs().max())))
+    return Packed(weight_OI, bias_O) if affine and min(weight_OI.shape) >= NARROW else None

@@ -1,4 +1,4 @@
-"""Rows of one text that share its state: reordering a beam copies nothing, only what each row may see changes.
+"""Rows of one text that share its state: reordering a beam changes what each row may see, and copies no cache.
 
 The rows of a text lie side by side as tokens of one row of the state. What every row read stays where it is, and a row
 sees the tokens that it descends from; now and then those that no row descends from any more are forgotten.
@@ -50,7 +50,7 @@ class Branches:
     def forget(self) -> Tensor | None:
         """Which tokens of each text to keep, [A, K], where at most half of them are of use to any row; else None."""
         read = self.reach_RS.shape[1]
-        if read <= self._enough:
+        if read <= self._enough or not self.reach_RS.shape[0]:
             return None
         reach_AWS = self.reach_RS.view(-1, self.width, read)
         useful_AS = reach_AWS.any(1)

@@ -75,8 +75,9 @@ class Session:
             self.state.select(chosen)
             self.read = None if self.read is None else self.read.select(chosen)
             self.memory = None if self.memory is None else self.memory.select(chosen)
-        kept = None if self.branches is None or self.read is None else self.branches.forget()
-        if kept is not None and self.read is not None:
+        kept = None if self.branches is None else self.branches.forget()
+        if kept is not None:
+            assert self.read is not None
             self.state.keep_tokens(kept)
             self.read = self.read.keep_tokens(kept)
 

@@ -121,7 +121,7 @@ class LatentAttention(Attention):
 
     def start(self) -> State:
         """Compressed vectors and turned keys of what was read, or of the memory."""
-        return KeyValueState() if self.dims.memory is None else MemoryState()
+        return KeyValueState() if self.dims.memory is None else MemoryState(by_row=True)
 
     def _queries(self, x: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
         if self.options.query_rank is None:

@@ -68,8 +68,8 @@ def waves_of(at: Tensor, width: int, longest_wave: float, layout: WaveLayout) ->
     return torch.stack(parts, -1).flatten(-2) if layout == "interleaved" else torch.cat(parts, -1)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def waves_up_to(length: int, width: int, longest_wave: float, layout: WaveLayout, dtype: torch.dtype) -> Tensor:
     """The waves of the first positions on a CPU, made once for all parts: [length, D]."""
     with torch.inference_mode(False):
-        return waves_of(torch.arange(length), width, longest_wave, layout).to(dtype)
+        return waves_of(torch.arange(length, device="cpu"), width, longest_wave, layout).to(dtype)

@@ -38,7 +38,8 @@ class TransformerLayer(nn.Module):
     def branches(self) -> bool:
         """Whether rows of one text can share a row of the state."""
         own, cross, feed = self.start().parts
-        shared = self.attention.abilities.branches and isinstance(own, KeyValueState)
+        # A state that remembers more than keys and values may not know how to forget some of them.
+        shared = self.attention.abilities.branches and type(own) is KeyValueState
         return shared and isinstance(cross, (MemoryState, NoState)) and isinstance(feed, NoState)
 
     def start(self) -> States:

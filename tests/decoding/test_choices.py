@@ -40,6 +40,11 @@ def test_the_top_of_texts_is_the_top_of_all_their_rows(size: int, rows: int) -> 
     assert all(len(set(places)) == len(places) for places in (row * size + token).tolist())
 
 
+@pytest.mark.parametrize("size", [4096, 4100])
+def test_no_rows_have_no_top(size: int) -> None:
+    assert top(torch.randn(0, size), 3)[0].shape == (0, 3)
+
+
 def test_choices_are_log_probabilities() -> None:
     scores = torch.randn(3, 6, dtype=torch.float64)
     choices = Choices(scores.log_softmax(1))

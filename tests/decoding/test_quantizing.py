@@ -46,7 +46,7 @@ def test_scores_are_nearly_the_same_and_weights_take_less_room(family: str, tie:
 
 def test_the_way_back_to_tokens_is_in_eight_bits_too() -> None:
     tied, own = small(build("decoder", width=64).float()), small(build("decoder", width=64, tie="none").float())
-    assert isinstance(tied.head.scores, Packed)
+    assert isinstance(tied.decoder.embedding.way_back, Packed)  # type: ignore[union-attr]
     assert isinstance(own.head.scores, Packed)
     capped = small(build("decoder", width=64, tie="none", head=LanguageOptions(cap=5.0)).float())
     assert not isinstance(getattr(capped.head, "scores", None), Packed), "a bent score is no matrix"

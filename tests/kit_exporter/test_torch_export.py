@@ -28,6 +28,10 @@ def test_an_encoder_decoder_is_two_graphs_that_give_its_scores(tmp_path: Path) -
     real, written = torch.ones_like(source, dtype=torch.bool), torch.ones_like(target, dtype=torch.bool)
     scores = decoder(encoder(source, real), real, target, written)
     assert torch.allclose(scores, given.model(source, target), atol=1e-5)
+    fused = [
+        node for node in torch.export.load(tmp_path / "encoder.pt2").graph.nodes if "dot_product" in str(node.target)
+    ]
+    assert len(fused) == len(given.model.encoder.stack.layers), "not the form that a watcher sees"
 
 
 def test_padding_may_stand_on_the_left_and_a_text_may_be_empty(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 from builders import build, texts
 
+import kit.scope
 from kit import EncoderDecoder, Recorder, Session, Tokens
 from kit.model.branches import Branches, grouped, own_tokens
 from kit_attention.additive import AdditiveOptions
@@ -87,36 +89,56 @@ def test_reordering_a_beam_copies_no_cache() -> None:
     assert {tensor.shape[0] for tensor in session.state.tensors()} == {1}
 
 
-def beam_for_long(session: Session, texts_read: int, apart: bool) -> tuple[torch.Tensor, list[int]]:
+def beam_for_long(session: Session, prompt: Tokens, apart: bool) -> tuple[torch.Tensor, list[int]]:
     """Forty steps of a beam of four, whose rows often descend from one: the last scores, and the number of keys."""
     if apart:
         session.__dict__["can_branch"] = False
     generator = torch.Generator().manual_seed(5)
-    scores = session.step(torch.ones(texts_read, 1, dtype=torch.long))
-    width, keys = 1, []
-    for _ in range(40):
-        chosen = torch.randint(0, width, (texts_read, 4), generator=generator)
-        session.select((chosen + width * torch.arange(texts_read)[:, None]).flatten())
+    read = prompt.ids.shape[0]
+    scores, width, keys = session.step(prompt), 1, []
+    for number in range(40):
+        chosen = torch.randint(0, width, (read, 4), generator=generator)
+        session.select((chosen + width * torch.arange(read)[:, None]).flatten())
         width = 4
-        scores = session.step(torch.randint(1, 50, (4 * texts_read, 1), generator=generator))
+        ids = torch.randint(1, 50, (4 * read, 1 + number % 2), generator=generator)
+        valid = torch.rand(ids.shape, generator=generator) < 0.7
+        valid[:, 0] = True
+        scores = session.step(Tokens(ids, valid))[:, 0]
+        assert session.read is not None
         keys.append(session.read.length)
     return scores, keys
 
 
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder"])
 @pytest.mark.parametrize("many", [False, True], ids=["few texts", "many texts"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_what_no_row_descends_from_is_forgotten(variant: str, many: bool) -> None:
+def test_what_no_row_descends_from_is_forgotten(
+    variant: str, many: bool, family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many texts: their keys are stored by column."""
-    model = build(length=128, **VARIANTS[variant])
-    source = texts(*([3, 8, 5] * (12 if many else 1)))
+    model = build(family, length=128, **VARIANTS[variant])
+    source, prompt = (texts(*(lengths * (24 if many else 1))) for lengths in ([3, 8, 5], [2, 4, 1]))
+    by_column: list[int] = []
+    attend = kit.scope.attend_by_column
+    monkeypatch.setattr(kit.scope, "attend_by_column", lambda *given: by_column.append(1) or attend(*given))
     with torch.no_grad():
         shared, apart = begin(model, source), begin(model, source)
-        found, keys = beam_for_long(shared, source.ids.shape[0], apart=False)
-        wanted, _ = beam_for_long(apart, source.ids.shape[0], apart=True)
+        found, keys = beam_for_long(shared, prompt, apart=False)
+        assert bool(by_column) == many
+        wanted, _ = beam_for_long(apart, prompt, apart=True)
     assert (found - wanted).abs().max() < 1e-10
-    assert keys[5] == 1 + 4 * 6
-    assert max(keys) < 120 < 1 + 4 * 40
+    assert keys[0] == 4 + 4 and keys[1] == keys[0] + 2 * 4
+    assert any(later < earlier for earlier, later in pairwise(keys))
+    assert max(keys) < 4 + 4 * 60
     assert {tensor.shape[2] for tensor in shared.state.parts[0].parts[0].tensors()} == {keys[-1]}
+
+
+def test_all_rows_may_be_dropped() -> None:
+    with torch.no_grad():
+        session = begin(build(), texts(3, 8))
+        beam_for_long(session, texts(1, 1), apart=False)
+        session.select(torch.tensor([], dtype=torch.long))
+    assert session.rows == 0
 
 
 def test_only_parts_that_say_so_share() -> None:

@@ -22,12 +22,15 @@ def test_rows_and_tokens_are_chosen(rows: int) -> None:
     wanted = torch.cat(every, 3)
     assert by_column(found[0]) == (rows * 2 >= MANY)
     assert all(torch.equal(ours, truth) for ours, truth in zip(found, wanted, strict=True))
+    columns = by_column(found[0])
     chosen = torch.tensor([1, 1, 0])
     state.select(chosen.repeat(rows))
+    assert by_column(next(state.tensors())) == columns
     wanted = wanted[:, chosen.repeat(rows)]
     assert all(torch.equal(ours, truth) for ours, truth in zip(state.tensors(), wanted, strict=True))
     kept = torch.tensor([[4, 0, 9], [33, 2, 3], [7, 8, 9]]).repeat(rows, 1)
     state.keep_tokens(kept)
+    assert by_column(next(state.tensors())) == columns
     wanted = torch.stack(
         [torch.stack([row[:, tokens] for row, tokens in zip(each, kept, strict=True)]) for each in wanted]
     )
@@ -39,7 +42,7 @@ def test_rows_and_tokens_are_chosen(rows: int) -> None:
 def test_a_memory_is_kept(rows: int) -> None:
     state = MemoryState()
     keys, values = torch.randn(2, rows, 1, 7, 5)
-    assert state.keep(keys, values)[0].is_contiguous()
+    assert state.keep(keys.transpose(0, 2).contiguous().transpose(0, 2), values)[0].is_contiguous()
     state.share()
     found = state.projected
     assert found is not None and by_column(found[0]) == (rows >= MANY)
