@@ -1,18 +1,24 @@
 """Training speed against what people would pick instead: torch.nn.Transformer, Hugging Face Marian and x-transformers.
 
 The same Multi30k batches for all (English to German, one BPE vocabulary of 8,000), the same loss, the same fused AdamW,
-dropout 0.1 after every sublayer, two CPU threads, interleaved; medians of tokens a second. All run in one process, with
-denormals flushed and memory kept as `kit train` does; the others would have neither by themselves. Kinds of batch:
-64 sentences as they come; 64 sorted by the source's length in pools of 100 batches, as many loaders do; and as the kit
-makes them, bucketed by both lengths. The bar: 1.5 times the best of the others.
+dropout 0.1 after every sublayer, two CPU threads; medians of tokens a second. Each has a process of its own, and they
+take turns. Processes are as they come: `kit train` flushes denormals and keeps memory between steps, the others do
+neither; with `--alike` they are given both.
+
+Kinds of batch: 64 sentences as they come; 64 sorted by the source's length in pools of 2 batches, where 63 % of the
+places are real tokens, and in pools of 100, as many loaders do; and as the kit makes them, bucketed by both lengths. The
+bar: 1.5 times the best of the others.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import statistics
 import time
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
@@ -32,6 +38,8 @@ from kit.memory import keep_memory
 
 SIZES = {"width 512, 6+6": (512, 6, 8), "width 256, 3+3": (256, 3, 4)}
 BAR = 1.5
+PAUSE = 0.05
+"""Seconds before each step, in which the threads of the one before it stop spinning."""
 
 
 def read_batches(folder: Path, count: int) -> tuple[dict[str, list[Batch]], int]:
@@ -49,10 +57,16 @@ def read_batches(folder: Path, count: int) -> tuple[dict[str, list[Batch]], int]
     bucketed = [rows[share_of(sampler, step)] for step in range(count)]
     order = torch.randperm(len(rows.lengths), generator=torch.Generator().manual_seed(0)).tolist()
     sizes = rows.encoded.source.lengths
-    pool = sorted(order[:6400], key=lambda row: int(sizes[row]))
+
+    def by_length(rows_of_pool: list[int]) -> list[int]:
+        return sorted(rows_of_pool, key=lambda row: int(sizes[row]))
+
+    pairs = [row for start in range(0, 64 * count, 128) for row in by_length(order[start : start + 128])]
+    pool = by_length(order[:6400])
     first = torch.randperm(100, generator=torch.Generator().manual_seed(0)).tolist()[:count]
     batches = {
         "as they come": [_taken(rows, order[64 * n : 64 * n + 64]) for n in range(count)],
+        "sorted in pairs": [_taken(rows, pairs[64 * n : 64 * n + 64]) for n in range(count)],
         "sorted in pools": [_taken(rows, pool[64 * n : 64 * n + 64]) for n in first],
         "bucketed": bucketed,
     }
@@ -82,26 +96,64 @@ def flops(width: int, depth: int, vocabulary: int, batch: Batch) -> float:
     return 6 * (encoder + decoder + width * vocabulary * target)
 
 
-def compare(name: str, kind: str, batches: list[Batch], vocabulary: int, out: Console) -> float:
+def serve(label: str, size: tuple[int, int, int], vocabulary: int, settled: bool, tasks: Connection) -> None:
+    """One contestant in its process: takes a batch, trains on it, answers with seconds."""
+    torch.set_num_threads(2)
+    if settled:
+        torch.set_flush_denormal(True)
+        keep_memory()
+    torch.manual_seed(0)
+    model, loss = CONTESTANTS[label](*size, vocabulary)
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    while (batch := tasks.recv()) is not None:
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss(batch).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+        optimizer.step()
+        tasks.send(time.perf_counter() - start)
+
+
+class Trainer:
+    """A contestant that trains in another process."""
+
+    def __init__(self, label: str, size: tuple[int, int, int], vocabulary: int, settled: bool) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.tasks, theirs = context.Pipe()
+        given = (label, size, vocabulary, settled, theirs)
+        self.process = context.Process(target=serve, args=given, daemon=True)
+        self.process.start()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.tasks.send(None)
+        self.process.join()
+
+    def train(self, batch: Batch) -> float:
+        """Seconds of a step."""
+        self.tasks.send(batch)
+        seconds: float = self.tasks.recv()
+        return seconds
+
+
+def compare(name: str, kind: str, batches: list[Batch], vocabulary: int, alike: bool, out: Console) -> float:
     """Train all contestants on the same batches in turn; print and return the ratio to the best of the others."""
-    width, depth, heads = SIZES[name]
-    models, losses, optimizers = {}, {}, {}
-    for label, make in CONTESTANTS.items():
-        torch.manual_seed(0)
-        models[label], losses[label] = make(width, depth, heads, vocabulary)
-        models[label].train()
-        optimizers[label] = torch.optim.AdamW(models[label].parameters(), lr=1e-4, fused=True)
-    seconds: dict[str, list[float]] = {label: [] for label in models}
-    labels = list(models)
-    for number, batch in enumerate([batches[0], *batches]):
-        for label in labels if number % 2 else reversed(labels):
-            start = time.perf_counter()
-            optimizers[label].zero_grad(set_to_none=True)
-            losses[label](batch).backward()
-            nn.utils.clip_grad_norm_(models[label].parameters(), 1.0, foreach=True)
-            optimizers[label].step()
-            if number:  # the first warms up
-                seconds[label].append((time.perf_counter() - start) / batch.tokens)
+    width, depth, _ = SIZES[name]
+    with ExitStack() as stack:
+        trainers = {
+            label: stack.enter_context(Trainer(label, SIZES[name], vocabulary, alike or label == "the kit"))
+            for label in CONTESTANTS
+        }
+        seconds: dict[str, list[float]] = {label: [] for label in trainers}
+        for number, batch in enumerate([batches[0], batches[-1], *batches]):
+            for label in list(trainers) if number % 2 else list(reversed(trainers)):
+                time.sleep(PAUSE)
+                taken = trainers[label].train(batch)
+                if number > 1:  # the first two warm up
+                    seconds[label].append(taken / batch.tokens)
     rate = {label: 1 / statistics.median(values) for label, values in seconds.items()}
     best = max(value for label, value in rate.items() if label != "the kit")
     waste = statistics.mean(batch.waste for batch in batches)
@@ -121,16 +173,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(default), help="the folder with train.en and train.de")
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES))
+    parser.add_argument("--alike", action="store_true", help="the others with denormals flushed and memory kept too")
+    parser.add_argument("--kinds", nargs="*", help="of batches; left out, all")
     arguments = parser.parse_args()
     torch.set_num_threads(2)
-    torch.set_flush_denormal(True)
-    keep_memory()
     out = Console(width=100)
     batches, vocabulary = read_batches(arguments.data, arguments.batches)
     ratios = {
-        (name, kind): compare(name, kind, made, vocabulary, out)
+        (name, kind): compare(name, kind, made, vocabulary, arguments.alike, out)
         for name in arguments.sizes
         for kind, made in batches.items()
+        if arguments.kinds is None or kind in arguments.kinds
     }
     for (name, kind), ratio in ratios.items():
         verdict = "holds" if ratio >= BAR else "DOES NOT HOLD"
