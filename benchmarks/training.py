@@ -6,8 +6,8 @@ take turns. Processes are as they come: `kit train` flushes denormals and keeps 
 neither; with `--alike` they are given both.
 
 Kinds of batch: 64 sentences as they come; 64 sorted by the source's length in pools of 2 batches, where 63 % of the
-places are real tokens, and in pools of 100, as many loaders do; and as the kit makes them, bucketed by both lengths. The
-bar: 1.5 times the best of the others.
+places are real tokens, and in pools of 100, as many loaders do; and as the kit makes them, bucketed by both lengths.
+The bar: 1.5 times the best of the others.
 """
 
 from __future__ import annotations
