@@ -9,7 +9,6 @@ times for batches of 32 with beams, and at least as fast as CTranslate2, in ever
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import statistics
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
+from contestants.process import Worker
 from rich.console import Console
 from rich.table import Table
 
@@ -123,29 +123,6 @@ def serve(engine: str, width: int, vocabulary: int, tasks: Connection) -> None:
         tasks.send((statistics.median(seconds), written))
 
 
-class Engine:
-    """An engine that runs in another process."""
-
-    def __init__(self, name: str, width: int, vocabulary: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.tasks, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(name, width, vocabulary, theirs), daemon=True)
-        self.process.start()
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.tasks.send(None)
-        self.process.join()
-
-    def write(self, *task: Any) -> tuple[float, list[list[int]]]:
-        """Seconds of one call in a turn, and what was written."""
-        self.tasks.send(task)
-        seconds, written = self.tasks.recv()
-        return seconds, written
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -164,25 +141,25 @@ def main() -> None:
         if not chosen:
             continue
         with ExitStack() as stack:
-            engines = {name: stack.enter_context(Engine(name, width, given.vocabulary)) for name in ENGINES}
+            engines = {name: stack.enter_context(Worker(serve, name, width, given.vocabulary)) for name in ENGINES}
             for cell in chosen:
                 held &= measure(table, cell, engines, given)
     Console(width=100).print(table)
     print("every bar holds" if held else "NOT EVERY BAR HOLDS")
 
 
-def measure(table: Table, cell: tuple[int, int, int], engines: dict[str, Engine], given: Any) -> bool:
+def measure(table: Table, cell: tuple[int, int, int], engines: dict[str, Worker], given: Any) -> bool:
     """One row of the table; whether its bars hold."""
     width, batch, beams = cell
     sources = marian.sources(batch, given.vocabulary, given.source // 2 + 1, given.source)
-    written = {name: engine.write(sources, beams, given.length)[1] for name, engine in engines.items()}
+    written = {name: engine.ask((sources, beams, given.length))[1] for name, engine in engines.items()}
     alike = {name: sum(map(list.__eq__, written["kit"], tokens)) / batch for name, tokens in written.items()}
     assert min(alike.values()) > 0.9, f"the engines write different texts: {alike}"
     seconds: dict[str, list[float]] = {name: [] for name in engines}
     for number in range(given.rounds):
         for name in list(engines) if number % 2 else list(reversed(engines)):
             time.sleep(PAUSE)
-            seconds[name].append(engines[name].write(sources, beams, given.length)[0])
+            seconds[name].append(engines[name].ask((sources, beams, given.length))[0])
     speed = {name: batch * given.length / statistics.median(values) for name, values in seconds.items()}
     to_hf = speed["kit"] / speed["Hugging Face"]
     to_ct2 = speed["kit"] / max(speed["CTranslate2"], speed["with 1 thread"])

@@ -13,7 +13,6 @@ The bar: 1.5 times the best of the others.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import statistics
 import time
@@ -22,6 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
+from contestants.process import Worker
 from contestants.training import CONTESTANTS, LONGEST, Batch
 from rich.console import Console
 from rich.table import Table
@@ -115,43 +115,19 @@ def serve(label: str, size: tuple[int, int, int], vocabulary: int, settled: bool
         tasks.send(time.perf_counter() - start)
 
 
-class Trainer:
-    """A contestant that trains in another process."""
-
-    def __init__(self, label: str, size: tuple[int, int, int], vocabulary: int, settled: bool) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.tasks, theirs = context.Pipe()
-        given = (label, size, vocabulary, settled, theirs)
-        self.process = context.Process(target=serve, args=given, daemon=True)
-        self.process.start()
-
-    def __enter__(self) -> Trainer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.tasks.send(None)
-        self.process.join()
-
-    def train(self, batch: Batch) -> float:
-        """Seconds of a step."""
-        self.tasks.send(batch)
-        seconds: float = self.tasks.recv()
-        return seconds
-
-
 def compare(name: str, kind: str, batches: list[Batch], vocabulary: int, alike: bool, out: Console) -> float:
     """Train all contestants on the same batches in turn; print and return the ratio to the best of the others."""
     width, depth, _ = SIZES[name]
     with ExitStack() as stack:
         trainers = {
-            label: stack.enter_context(Trainer(label, SIZES[name], vocabulary, alike or label == "the kit"))
+            label: stack.enter_context(Worker(serve, label, SIZES[name], vocabulary, alike or label == "the kit"))
             for label in CONTESTANTS
         }
         seconds: dict[str, list[float]] = {label: [] for label in trainers}
         for number, batch in enumerate([batches[0], batches[-1], *batches]):
             for label in list(trainers) if number % 2 else list(reversed(trainers)):
                 time.sleep(PAUSE)
-                taken = trainers[label].train(batch)
+                taken: float = trainers[label].ask(batch)
                 if number > 1:  # the first two warm up
                     seconds[label].append(taken / batch.tokens)
     rate = {label: 1 / statistics.median(values) for label, values in seconds.items()}
