@@ -12,22 +12,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kit.columns import FEW, attend_by_column, by_column
 from kit.contracts.mask import Facts, Mask
 from kit.dropout import drop
 from kit.errors import KitError
 from kit.layout import Layout
 from kit.lazy import lazy
-from kit.state import by_column
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
 
     from kit.contracts.position import Position
     from kit.watching import Watcher
-
-
-FEW = 64
-"""Up to so many queries are multiplied with keys that are stored by column; for more there is torch's kernel."""
 
 
 class Scope:
@@ -223,17 +219,6 @@ class Scope:
             {name: fact[:, :, None] for name, fact in self.queries.facts.items()},
             {name: fact[:, None, :] for name, fact in self.keys.facts.items()},
         )
-
-
-def attend_by_column(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, mask: Tensor | None) -> Tensor:
-    """Attention of a few queries to keys that are stored by column: [B, H, Q, F]; mask: what is added to scores."""
-    rows, heads, queries, _ = q_BHQE.shape
-    # Heads that share keys are queries of one head.
-    q_BGNE = (q_BHQE * scale).reshape(rows, k_BGKE.shape[1], -1, q_BHQE.shape[3])
-    scores_BHQK = (q_BGNE @ k_BGKE.transpose(2, 3)).view(rows, heads, queries, -1)
-    if mask is not None:
-        scores_BHQK += mask
-    return (scores_BHQK.softmax(-1).view(*q_BGNE.shape[:3], -1) @ v_BGKF).view(rows, heads, queries, -1)
 
 
 def repeat_groups(x_BGKE: Tensor, like_BHQE: Tensor) -> Tensor:

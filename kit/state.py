@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-MANY = 128
-"""Rows times groups from which on keys are stored by column."""
+from kit.columns import chosen_rows, many, to_columns
 
 
 class State(ABC):
@@ -136,7 +135,7 @@ class KeyValueState(State):
         """Choose rows, with the room that is left in them: cutting it off would mean to copy twice."""
         if self._buffers is not None:
             keys, values = self._buffers
-            self._buffers = _chosen_rows(keys, rows), values.index_select(0, rows)
+            self._buffers = chosen_rows(keys, rows), values.index_select(0, rows)
 
     def reserve(self, tokens: int) -> None:
         """Grow, so that there is room for so many and more."""
@@ -146,7 +145,7 @@ class KeyValueState(State):
     def share(self) -> None:
         """Store keys as several queries read them."""
         self._shared = True
-        if self._buffers is not None and _many(self._buffers[0]):
+        if self._buffers is not None and many(self._buffers[0]):
             self._grow(self.length, self._buffers[0].shape[2])
 
     def keep_tokens(self, tokens_BK: Tensor) -> None:
@@ -175,7 +174,7 @@ class KeyValueState(State):
         keys, values = used
         rows, groups, length, width = keys.shape
         capacity = max(capacity, 16)
-        if self._shared and _many(keys):
+        if self._shared and many(keys):
             room = keys.new_empty(rows, groups, width, capacity).transpose(2, 3)
         else:
             room = keys.new_empty(rows, groups, capacity, width)
@@ -196,8 +195,8 @@ class MemoryState(State):
     def keep(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
         """Remember these; returns them as they lie now."""
         # Read at every step, so it pays to lay each head's keys side by side.
-        columns = self._shared and not self._by_row and _many(k_BGKE)
-        keys = k_BGKE.transpose(2, 3).contiguous().transpose(2, 3) if columns else k_BGKE.contiguous()
+        columns = self._shared and not self._by_row and many(k_BGKE)
+        keys = to_columns(k_BGKE) if columns else k_BGKE.contiguous()
         self.projected = keys, v_BGKE.contiguous()
         return self.projected
 
@@ -214,33 +213,11 @@ class MemoryState(State):
         """Choose rows of the projected memory."""
         if self.projected is not None:
             keys, values = self.projected
-            self.projected = _chosen_rows(keys, rows), values.index_select(0, rows)
+            self.projected = chosen_rows(keys, rows), values.index_select(0, rows)
 
     def tensors(self) -> Iterable[Tensor]:
         """Projected keys and values."""
         return self.projected or ()
-
-
-def _many(k_BGKE: Tensor) -> bool:
-    """Whether there are so many rows that their keys are better stored by column, those of a group as [E, K].
-
-    A CPU multiplies several queries with few keys up to five times as fast then; not one query, nor in few rows.
-    """
-    # In half precision torch's kernel adds up in full precision, and weights times values does not.
-    exact = k_BGKE.dtype in (torch.float32, torch.float64)
-    return exact and k_BGKE.device.type == "cpu" and k_BGKE.shape[0] * k_BGKE.shape[1] >= MANY
-
-
-def by_column(k_BGKE: Tensor) -> bool:
-    """Whether keys are stored by column, on a CPU."""
-    return k_BGKE.device.type == "cpu" and k_BGKE.stride(2) == 1 and k_BGKE.stride(3) > 1
-
-
-def _chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
-    """Keys of these rows, stored as before."""
-    if by_column(k_BGKE):
-        return k_BGKE.transpose(2, 3).index_select(0, rows).transpose(2, 3)
-    return k_BGKE.index_select(0, rows)
 
 
 def _chosen_tokens(x_BGSE: Tensor, tokens_BK: Tensor) -> Tensor:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kit import KeyValueState, MemoryState, Scope
+from kit import KeyValueState, MemoryState, Scope, TensorState
+from kit.columns import MANY, attend_by_column, by_column, to_columns
 from kit.layout import Layout
-from kit.scope import attend_by_column
-from kit.state import MANY, by_column
 
 
 @pytest.mark.parametrize("rows", [2, MANY // 2])
@@ -64,7 +63,12 @@ def test_a_state_that_is_shared_late_stays_what_it_was() -> None:
 def test_attention_to_columns_is_attention(groups: int) -> None:
     q, (k, v) = torch.randn(3, 4, 5, 6).double(), torch.randn(2, 3, groups, 7, 6).double()
     mask = torch.randn(3, 1, 5, 7).double()
-    found = attend_by_column(q, k.transpose(2, 3).contiguous().transpose(2, 3), v, 0.3, mask)
+    found = attend_by_column(q, to_columns(k), v, 0.3, mask)
     scope = Scope(Layout((3, 5), q.device), Layout((3, 7), q.device))
     weights = (scope.scores(q, k, 0.3) + mask).softmax(-1)
     assert (found - weights @ v.repeat_interleave(4 // groups, 1)).abs().max() < 1e-12
+
+
+def test_a_shared_state_that_cannot_forget_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="TensorState is shared by rows of a search and has no keep_tokens"):
+        TensorState().keep_tokens(torch.tensor([[0]]))

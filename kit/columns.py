@@ -1,0 +1,52 @@
+"""Keys stored by column, those of a group as [E, K]: when that pays, and attention to keys that lie so.
+
+Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a key, F width of a value.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+MANY = 128
+"""Rows times groups from which on keys that several queries read are stored by column."""
+FEW = 64
+"""Up to so many queries are multiplied with keys that lie by column; for more there is torch's kernel."""
+
+
+def many(k_BGKE: Tensor) -> bool:
+    """Whether there are so many rows that their keys are better stored by column, where several queries read them.
+
+    A CPU multiplies several queries with few keys up to five times as fast then; not one query, nor in few rows.
+    """
+    # In half precision torch's kernel adds up in full precision, and weights times values does not.
+    exact = k_BGKE.dtype in (torch.float32, torch.float64)
+    return exact and k_BGKE.device.type == "cpu" and k_BGKE.shape[0] * k_BGKE.shape[1] >= MANY
+
+
+def by_column(k_BGKE: Tensor) -> bool:
+    """Whether keys are stored by column, on a CPU."""
+    return k_BGKE.device.type == "cpu" and k_BGKE.stride(2) == 1 and k_BGKE.stride(3) > 1
+
+
+def to_columns(k_BGKE: Tensor) -> Tensor:
+    """The same keys, stored by column."""
+    return k_BGKE.transpose(2, 3).contiguous().transpose(2, 3)
+
+
+def chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
+    """Keys of these rows, stored as before."""
+    if by_column(k_BGKE):
+        return k_BGKE.transpose(2, 3).index_select(0, rows).transpose(2, 3)
+    return k_BGKE.index_select(0, rows)
+
+
+def attend_by_column(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, mask: Tensor | None) -> Tensor:
+    """Attention of a few queries to keys that are stored by column: [B, H, Q, F]; mask: what is added to scores."""
+    rows, heads, queries, _ = q_BHQE.shape
+    # Heads that share keys are queries of one head.
+    q_BGNE = (q_BHQE * scale).reshape(rows, k_BGKE.shape[1], -1, q_BHQE.shape[3])
+    scores_BHQK = (q_BGNE @ k_BGKE.transpose(2, 3)).view(rows, heads, queries, -1)
+    if mask is not None:
+        scores_BHQK += mask
+    return (scores_BHQK.softmax(-1).view(*q_BGNE.shape[:3], -1) @ v_BGKF).view(rows, heads, queries, -1)
