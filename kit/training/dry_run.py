@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from kit.contracts.part import collect_losses
 from kit.data.packing import WindowRows
 from kit.data.rows import ExampleRows, Rows
 from kit.data.steps import share_of
-from kit.memory import keep_memory
+from kit.memory import keep_memory, peak_memory
 from kit.recipe.sections import Recipe
 from kit.training.preparing import Prepared, prepare
 from kit.training.quiet import silence
@@ -124,5 +122,4 @@ def _machine(device: torch.device, processes: int, nodes: int) -> str:
 def _memory(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated())
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    return peak_memory()
