@@ -43,10 +43,10 @@ def chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
 
 def attend_by_column(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, mask: Tensor | None) -> Tensor:
     """Attention of a few queries to keys that are stored by column: [B, H, Q, F]; mask: what is added to scores."""
-    rows, heads, queries, _ = q_BHQE.shape
-    # Heads that share keys are queries of one head.
-    q_BGNE = (q_BHQE * scale).reshape(rows, k_BGKE.shape[1], -1, q_BHQE.shape[3])
-    scores_BHQK = (q_BGNE @ k_BGKE.transpose(2, 3)).view(rows, heads, queries, -1)
-    if mask is not None:
-        scores_BHQK += mask
-    return (scores_BHQK.softmax(-1).view(*q_BGNE.shape[:3], -1) @ v_BGKF).view(rows, heads, queries, -1)
+    rows, heads, queries, width = q_BHQE.shape
+    # Heads that share keys are queries of one head; R: rows times groups, N: queries of all heads of a group.
+    q_RNE = q_BHQE.reshape(rows * k_BGKE.shape[1], -1, width)
+    scores_BHQK = torch.bmm(q_RNE, k_BGKE.transpose(2, 3).flatten(0, 1)).view(rows, heads, queries, -1)
+    scores_BHQK = scores_BHQK.mul_(scale) if mask is None else torch.add(mask, scores_BHQK, alpha=scale)
+    weights_RNK = scores_BHQK.softmax(-1).view(*q_RNE.shape[:2], -1)
+    return torch.bmm(weights_RNK, v_BGKF.flatten(0, 1)).view(rows, heads, queries, -1)

@@ -35,14 +35,20 @@ class Candidates:
         width, end = beams[0].size, writing.request.signs.end
         ended_AW = self.token_AC[:, :width] == end
         ending_AW = ended_AW | torch.tensor(cut, device=ended_AW.device)[:, None]
-        for text, place in (ending_AW & (self.total_AC[:, :width] > NOTHING)).nonzero().tolist():
+        found = (ending_AW & (self.total_AC[:, :width] > NOTHING)).nonzero().tolist()
+        if not found:
+            return
+        # As lists, since a tensor is read slowly one number at a time.
+        totals, row_of, token, ends = (
+            each.tolist() for each in (self.total_AC, self.row_AC, self.token_AC[:, :width], ended_AW)
+        )
+        for text, place in found:
             if beams[text].closed:
                 continue
-            tokens = writing.tokens_RT[text * rows + int(self.row_AC[text, place])].tolist()
-            ended = bool(ended_AW[text, place])
-            if not ended:
-                tokens.append(int(self.token_AC[text, place]))
-            beams[text].add(tokens, float(self.total_AC[text, place]), ended)
+            tokens = writing.tokens_RT[text * rows + row_of[text][place]].tolist()
+            if not ends[text][place]:
+                tokens.append(token[text][place])
+            beams[text].add(tokens, totals[text][place], ends[text][place])
 
     def note_stuck(self, beams: Sequence[Finished], writing: Writing, live_AN: Tensor) -> None:
         """Where nothing can follow and nothing has ended, what was written so far is all there is."""
