@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kit.heads import HeadPlaces
 from kit.lazy import lazy
+from kit.short import SHORT
 from kit.tokens import Tokens
 
 
@@ -66,6 +68,7 @@ class Layout:
         self.offset = offset
         self.facts: Mapping[str, Tensor] = facts or {}
         self.index: Tensor | None = None
+        self._heads: dict[tuple[int, ...], HeadPlaces] = {}
         self.reach: Tensor | None = None
         """[B, Q, K] of keys: which of them each of the newest Q tokens descends from; None where from all of its row.
         Rows of a search that share one row of the state have it."""
@@ -114,6 +117,36 @@ class Layout:
             return x_BLD
         packed: Tensor = _Gather.apply(x_BLD.reshape(self.rows * self.length, *x_BLD.shape[2:]), self.index)  # type: ignore[no-untyped-call]
         return packed
+
+    def to_heads(self, x: Tensor, *pieces: int) -> tuple[Tensor, ...]:
+        """Queries, keys or values of so many heads each that lie side by side, as [B, H, L, E].
+
+        What stands in padding is nobody's business: it may be anything.
+        """
+        if (places := self._head_places(pieces)) is not None:
+            return places.spread(x)
+        heads = sum(pieces)
+        x_BLD = self.pad(x)
+        split_BHLE = x_BLD.view(*x_BLD.shape[:2], heads, x.shape[-1] // heads).transpose(1, 2)
+        return split_BHLE.split(pieces, 1)  # type: ignore[no-any-return]
+
+    def from_heads(self, x_BHLE: Tensor) -> Tensor:
+        """What heads gave, side by side, in the form in which this side is carried."""
+        # Some kernels lay heads out side by side; then there is nothing to turn.
+        places = None if x_BHLE.stride(2) > x_BHLE.stride(1) else self._head_places((x_BHLE.shape[1],))
+        if places is not None:
+            return places.gather(x_BHLE)
+        return self.unpad(x_BHLE.transpose(1, 2).flatten(2))
+
+    def _head_places(self, pieces: tuple[int, ...]) -> HeadPlaces | None:
+        """For look-ups instead of copies: on a CPU, for short packed texts, whose attention takes heads one by one."""
+        if self.index is None or self.index.device.type != "cpu" or self.length > SHORT:
+            return None
+        if torch.compiler.is_compiling() or self.index.shape[0] == 0:
+            return None
+        if pieces not in self._heads:
+            self._heads[pieces] = HeadPlaces((self.rows, self.length), self.index, pieces)
+        return self._heads[pieces]
 
     @lazy
     def order(self) -> Tensor:

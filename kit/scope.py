@@ -18,6 +18,7 @@ from kit.dropout import drop
 from kit.errors import KitError
 from kit.layout import Layout
 from kit.lazy import lazy
+from kit.short import attend_short, pays
 
 if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
@@ -50,6 +51,7 @@ class Scope:
         """The same for attentions that have lost heads, by those that are left."""
         self._blocks: BlockMask | None = None
         self._additive: dict[torch.dtype, Tensor] = {}
+        self._by_head: dict[tuple[torch.dtype, int], Tensor | None] = {}
 
     @lazy
     def is_causal(self) -> bool:
@@ -139,6 +141,8 @@ class Scope:
         """Scaled dot-product attention by the fastest kernel for this mask and bias: [B, H, Q, F]."""
         grouped = k_BGKE.shape[1] != q_BHQE.shape[1]
         bias = self.bias(q_BHQE, k_BGKE)
+        if bias is None and dropout == 0.0 and pays(q_BHQE, k_BGKE) and (self.is_causal or self.seeing is None):
+            return attend_short(q_BHQE, k_BGKE, v_BGKF, scale, self._mask_by_head(q_BHQE))
         if bias is None and self.is_causal:
             return F.scaled_dot_product_attention(
                 q_BHQE, k_BGKE, v_BGKF, is_causal=True, scale=scale, dropout_p=dropout, enable_gqa=grouped
@@ -203,6 +207,21 @@ class Scope:
             zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
             self._additive[dtype] = zeros.masked_fill_(~mask, float("-inf"))
         return self._additive[dtype]
+
+    def _mask_by_head(self, q_BHQE: Tensor) -> Tensor | None:
+        """[1 or B * H, Q, K]: what is added to scores; None where every key may be seen."""
+        rows, heads, queries, _ = q_BHQE.shape
+        key = (q_BHQE.dtype, heads)
+        if key not in self._by_head:
+            if self.is_causal:
+                hidden = torch.full((queries, queries), float("-inf"), dtype=q_BHQE.dtype, device=q_BHQE.device)
+                self._by_head[key] = hidden.triu_(1)[None]
+            else:
+                mask = self._additive_mask(q_BHQE.dtype)
+                if mask is not None:
+                    mask = mask[0] if mask.shape[0] == 1 else mask.expand(rows, heads, -1, -1).flatten(0, 1)
+                self._by_head[key] = mask
+        return self._by_head[key]
 
     def _masked(self, bias: Tensor) -> Tensor:
         mask = self._kernel_mask

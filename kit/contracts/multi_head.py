@@ -18,6 +18,7 @@ from kit.contracts.attention import Attention
 from kit.contracts.narrowing import Kept, narrowed_parameters, narrowed_scope
 from kit.dropout import drop
 from kit.errors import Problem
+from kit.layout import Layout
 from kit.scope import Scope, repeat_groups
 from kit.state import KeyValueState, MemoryState, State
 
@@ -159,8 +160,7 @@ class MultiHeadAttention(Attention):
             watcher.weights(self.site, weights_BHQK, scope)
             watcher.values(self.site, v, scope)
             out_BHQF = watcher.heads(self.site, self.mix(weights_BHQK, v))
-        out_BQD = out_BHQF.transpose(1, 2).flatten(2)
-        return self.join(scope.queries.unpad(out_BQD), x)
+        return self.join(scope.queries.from_heads(out_BHQF), x)
 
     def project(
         self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None
@@ -172,6 +172,16 @@ class MultiHeadAttention(Attention):
         if self.dims.memory is None:
             return self._project_self(x, scope, state)
         return self._project_memory(x, memory, scope, state)
+
+    def to_heads(self, projected: Tensor, side: Layout, *pieces: int) -> tuple[Tensor, ...]:
+        """What a fused matrix made, as heads: pieces of so many heads as wide as a key, and the values."""
+        if self.options.value_rank is None and self.value_width == self.key_width:
+            # One trip to padded rows for all.
+            return side.to_heads(projected, *pieces, self.groups)
+        others, v = projected.split((sum(pieces) * self.key_width, self.v_size), -1)
+        if self.options.value_rank is not None:
+            v = self.value_up(v)
+        return *side.to_heads(others, *pieces), *side.to_heads(v, self.groups)
 
     def join(self, out: Tensor, x: Tensor) -> Tensor:
         """Bring what the heads gave, side by side [..., H * F], to the model's width; queries were made from x."""
@@ -193,16 +203,9 @@ class MultiHeadAttention(Attention):
         return KeyValueState() if self.dims.memory is None else MemoryState()
 
     def _project_self(self, x: Tensor, scope: Scope, state: State | None) -> tuple[Tensor, Tensor, Tensor]:
-        projected = self.query_key_value(x)
-        if self.options.value_rank is None:
-            # One trip to padded rows for all three.
-            q, k, v = scope.queries.pad(projected).split((self.q_size, self.k_size, self.v_size), -1)
-        else:
-            q, k, v = projected.split((self.q_size, self.k_size, self.v_size), -1)
-            q, k, v = (scope.queries.pad(each) for each in (q, k, self.value_up(v)))
-        q_BHQE = scope.rotate_queries(self.shape_queries(self._split(q, self.heads)))
-        k_BGKE = scope.rotate_keys(self.shape_keys(self._split(k, self.groups)))
-        v_BGKF = self._split(v, self.groups)
+        q_BHQE, k_BGKE, v_BGKF = self.to_heads(self.query_key_value(x), scope.queries, self.heads, self.groups)
+        q_BHQE = scope.rotate_queries(self.shape_queries(q_BHQE))
+        k_BGKE = scope.rotate_keys(self.shape_keys(k_BGKE))
         if isinstance(state, KeyValueState):
             k_BGKE, v_BGKF = state.append(k_BGKE, v_BGKF)
         return q_BHQE, self._shared(k_BGKE), self._shared(v_BGKF)
@@ -210,15 +213,12 @@ class MultiHeadAttention(Attention):
     def _project_memory(
         self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        q_BHQE = self.shape_queries(self._split(scope.queries.pad(self.query(x)), self.heads))
+        q_BHQE = self.shape_queries(*scope.queries.to_heads(self.query(x), self.heads))
         if isinstance(state, MemoryState) and state.projected is not None:
             k_BGKE, v_BGKF = state.projected
             return q_BHQE, self._shared(k_BGKE), self._shared(v_BGKF)
         assert memory is not None, f"{self.site.name} attends to a memory and was given none"
-        k, v = self.key_value(memory).split((self.k_size, self.v_size), -1)
-        if hasattr(self, "value_up"):
-            v = self.value_up(v)
-        k_BGKE, v_BGKF = (self._split(scope.keys.pad(each), self.groups) for each in (k, v))
+        k_BGKE, v_BGKF = self.to_heads(self.key_value(memory), scope.keys, self.groups)
         k_BGKE = self.shape_keys(k_BGKE)
         if isinstance(state, MemoryState):
             k_BGKE, v_BGKF = state.keep(k_BGKE, v_BGKF)
@@ -229,11 +229,6 @@ class MultiHeadAttention(Attention):
         if self.kept is None or self.kept.is_even:
             return x_BGKE
         return x_BGKE.index_select(1, torch.tensor(self.kept.group_of, device=x_BGKE.device))
-
-    @staticmethod
-    def _split(x_BLD: Tensor, heads: int) -> Tensor:
-        rows, length, width = x_BLD.shape
-        return x_BLD.view(rows, length, heads, width // heads).transpose(1, 2)
 
 
 def _narrow(part: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -91,7 +91,7 @@ class GlobalWindowAttention(SparseAttention):
             scope.watcher.weights(self.site, torch.where(first_BHL1, weights[1], weights[0]), scope)
             mixed = torch.where(first_BHL1, self.mix(weights[1], whole[2]), self.mix(weights[0], local[2]))
             out_BHLF = scope.watcher.heads(self.site, mixed)
-        return self.join(scope.queries.unpad(out_BHLF.transpose(1, 2).flatten(2)), x)
+        return self.join(scope.queries.from_heads(out_BHLF), x)
 
     def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
         """Softmax of scaled dot products over the pattern."""
@@ -103,15 +103,9 @@ class GlobalWindowAttention(SparseAttention):
         return self.with_globals(heads, heads, self.options.global_tokens, scope)
 
     def _project_globals(self, x: Tensor, scope: Scope) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = self.global_query_key_value(x).split((self.q_size, self.k_size, self.v_size), -1)
-        v = v if self.options.value_rank is None else self.value_up(v)
-        q_BLHE, k_BLGE, v_BLGF = (
-            scope.queries.pad(each).unflatten(-1, (heads, -1))
-            for each, heads in ((q, self.heads), (k, self.groups), (v, self.groups))
-        )
-        q_BHLE = scope.rotate_queries(self.shape_queries(q_BLHE.transpose(1, 2)))
-        k_BGLE = scope.rotate_keys(self.shape_keys(k_BLGE.transpose(1, 2)))
-        return q_BHLE, k_BGLE, v_BLGF.transpose(1, 2)
+        projected = self.global_query_key_value(x)
+        q_BHLE, k_BGLE, v_BGLF = self.to_heads(projected, scope.queries, self.heads, self.groups)
+        return scope.rotate_queries(self.shape_queries(q_BHLE)), scope.rotate_keys(self.shape_keys(k_BGLE)), v_BGLF
 
     def in_blocks(self, heads: Heads, count: int, scope: Scope) -> Tensor:
         """A block sees the global tokens, itself and its neighbours."""

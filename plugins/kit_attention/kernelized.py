@@ -62,7 +62,7 @@ class KernelizedAttention(MultiHeadAttention):
         if not isinstance(state, TensorState) or (across and scope.watcher is not None):
             return super().forward(x, memory, scope, None)
         if across and state.values:
-            q_BHQE = scope.queries.pad(self.query(x)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            (q_BHQE,) = scope.queries.to_heads(self.query(x), self.heads)
             out_BHQF = self._divide(self._features(q_BHQE, "query") @ state.values["sum"], x.dtype)
         else:
             q, k, v = self.project(x, memory, scope, None)
@@ -72,7 +72,7 @@ class KernelizedAttention(MultiHeadAttention):
         if scope.watcher is not None:
             scope.watcher.without_weights(self.site, "step by step it remembers a sum over keys, and no key by itself")
             out_BHQF = scope.watcher.heads(self.site, out_BHQF)
-        return self.join(scope.queries.unpad(out_BHQF.transpose(1, 2).flatten(2)), x)
+        return self.join(scope.queries.from_heads(out_BHQF), x)
 
     def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
         """What the sums amount to for each pair."""

@@ -111,7 +111,7 @@ class LatentAttention(Attention):
         if scope.watcher is not None and weights_BHQK is not None:
             scope.watcher.weights(self.site, weights_BHQK, scope)
             out_BHQF = scope.watcher.heads(self.site, out_BHQF)
-        joined: Tensor = self.output(scope.queries.unpad(out_BHQF.transpose(1, 2).flatten(2)))
+        joined: Tensor = self.output(scope.queries.from_heads(out_BHQF))
         return joined
 
     def value_path(self) -> list[Tensor]:

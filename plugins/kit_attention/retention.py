@@ -91,7 +91,7 @@ class RetentionAttention(MultiHeadAttention):
         if scope.watcher is not None:
             scope.watcher.without_weights(self.site, "step by step it remembers a sum over keys, and no key by itself")
             out_BHQF = scope.watcher.heads(self.site, out_BHQF)
-        return self.join(scope.queries.unpad(out_BHQF.transpose(1, 2).flatten(2)), x)
+        return self.join(scope.queries.from_heads(out_BHQF), x)
 
     def join(self, out: Tensor, x: Tensor) -> Tensor:
         """Every head normalised by itself, then gated by the token's own vector."""

@@ -75,7 +75,7 @@ class WindowAttention(SparseAttention):
             weights_BHQK = self.weigh(q, k, inner)
             scope.watcher.weights(self.site, state.spread(weights_BHQK, scope.keys), scope)
             out_BHQF = scope.watcher.heads(self.site, self.mix(weights_BHQK, v))
-        return self.join(scope.queries.unpad(out_BHQF.transpose(1, 2).flatten(2)), x)
+        return self.join(scope.queries.from_heads(out_BHQF), x)
 
     def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
         """Softmax of scaled dot products over the keys in the window."""
