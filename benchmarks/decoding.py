@@ -58,7 +58,7 @@ def kit(theirs: Any) -> Writer:
     searches = {beams: search(beams) for beams in (1, 5)}
 
     def write(sources: list[list[int]], beams: int, length: int) -> list[list[int]]:
-        with torch.no_grad():
+        with torch.inference_mode():
             session = model.start(Tokens.from_lists(sources, padding=theirs.config.pad_token_id))
             found = searches[beams].search(session, Request(length=length, signs=marian.signs(theirs)))
         return [each[0].tokens for each in found]
@@ -72,7 +72,7 @@ def hugging_face(theirs: Any) -> Writer:
     def write(sources: list[list[int]], beams: int, length: int) -> list[list[int]]:
         tokens = Tokens.from_lists(sources, padding=theirs.config.pad_token_id)
         valid = torch.ones_like(tokens.ids) if tokens.valid is None else tokens.valid.long()
-        with torch.no_grad():
+        with torch.inference_mode():
             ids = theirs.generate(
                 input_ids=tokens.ids, attention_mask=valid, max_new_tokens=length, num_beams=beams, do_sample=False,
                 early_stopping=beams > 1,
