@@ -60,6 +60,7 @@ _HOMES = {
     "kit.inspecting.saliency": "Saliency saliency",
     "kit.kit": "Kit",
     "kit.layout": "Layout",
+    "kit.matrices": "linear speed_up",
     "kit.model.families": "DecoderModel EncoderDecoder EncoderModel Model",
     "kit.model.session": "Session",
     "kit.opening": "DifferentRunWarning OpenedRun open_run",

@@ -130,6 +130,8 @@ from kit.inspecting.saliency import Saliency as Saliency
 from kit.inspecting.saliency import saliency as saliency
 from kit.kit import Kit as Kit
 from kit.layout import Layout as Layout
+from kit.matrices import linear as linear
+from kit.matrices import speed_up as speed_up
 from kit.model.families import DecoderModel as DecoderModel
 from kit.model.families import EncoderDecoder as EncoderDecoder
 from kit.model.families import EncoderModel as EncoderModel

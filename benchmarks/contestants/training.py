@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import Kit, Tokens
+from kit import Kit, Tokens, speed_up
 from kit_objective.cross_entropy import cross_entropy
 
 DROPOUT = 0.1
@@ -53,6 +53,7 @@ def ours(width: int, depth: int, heads: int, vocabulary: int) -> Contestant:
         }
     )  # fmt: skip
     model = kit.build(recipe)
+    speed_up(model)  # as kit train does
 
     def loss(batch: Batch) -> Tensor:
         source = Tokens(batch.source, batch.source_valid, right_padded=True)

@@ -16,6 +16,7 @@ from kit.data.rows import ExampleRows
 from kit.data.tokenizing import Tokenizers
 from kit.decoding.building import Writer
 from kit.errors import KitError
+from kit.matrices import speed_up
 from kit.model.families import Model
 from kit.recipe.sections import Recipe, Vocabularies
 from kit.recipe.training_section import TrainingSection
@@ -130,6 +131,7 @@ def _model(choices: Choices, kit: Kit, data: Data, tokenizers: Tokenizers) -> Mo
             f"{sizes.source} and {sizes.target}\n    leave model.vocabulary out, and the tokenizer decides"
         )
     model = kit.build(recipe, sizes, tokenizers.symbols())
+    speed_up(model)
     labels = data.labels()
     classes = getattr(model.head.options, "classes", None)
     if labels and classes is not None and classes != len(labels):

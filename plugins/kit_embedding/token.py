@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Options, Site
+from kit import Dims, Embedding, Options, Site, linear
 
 
 class TableOptions(Options):
@@ -45,7 +45,7 @@ class TokenEmbedding(Embedding):
 
     def project(self, x: Tensor) -> Tensor:
         """x: [..., width]; returns [..., vocabulary]."""
-        return F.linear(x, self.table)
+        return linear(x, self.table)
 
     def matrix(self) -> Tensor | None:
         """The table."""

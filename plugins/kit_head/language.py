@@ -11,7 +11,7 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Head, KitError, Layout, Options, Site
+from kit import Dims, Embedding, Head, KitError, Layout, Options, Site, linear
 
 
 class ScoringOptions(Options):
@@ -53,7 +53,7 @@ class LanguageHead(Head):
         """x: [..., width]; returns [..., vocabulary]."""
         x = x * self.factor if self.factor != 1.0 else x
         if embedding is None:
-            scores = nn.functional.linear(x, self.projection, self.bias)
+            scores = linear(x, self.projection, self.bias)
         else:
             scores = embedding.project(x)
             scores = scores if self.bias is None else scores + self.bias

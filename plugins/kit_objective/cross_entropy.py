@@ -117,7 +117,7 @@ def _is_spare(scores: Tensor) -> bool:
     node = scores.grad_fn
     while type(node).__name__ in ("ViewBackward0", "UnsafeViewBackward0"):
         node = node.next_functions[0][0]  # type: ignore[union-attr]
-    return type(node).__name__ in ("MmBackward0", "AddmmBackward0", "IndexBackward0")
+    return type(node).__name__ in ("MmBackward0", "AddmmBackward0", "_ProductBackward", "IndexBackward0")
 
 
 def loss_of(scores_NV: Tensor, gold_N: Tensor, options: SmoothedOptions, training: bool, rows_N: Rows) -> Loss:

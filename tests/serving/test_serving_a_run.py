@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import threading
@@ -62,6 +63,20 @@ def test_many_clients_for_a_minute(run, started, capsys):
         print(f"\n{tally}\n{started.server.get('/health')}")
     checked(tally)
     assert tally.refused and tally.left
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="there is no C++ compiler here")
+def test_compiled_it_answers_the_same(run):
+    texts = ["1", "1 2", "3 4 5"]
+    wanted = [prediction.text for prediction in kit.load(run).predict(texts, search=SEARCH)]
+    with Process(run, "--search", SEARCH, "--compile") as process:
+        answers = [process.server.ask({"text": text}) for text in texts]
+        code, _, err = process.stop(signal.SIGINT)
+    assert code == 0 and "not compiled" not in err, err
+    assert [(status, answer["answers"][0]["outputs"][0]["text"]) for status, answer in answers] == [
+        (200, text) for text in wanted
+    ]
 
 
 def test_the_page_shows_what_the_run_answers(run, started, browser):
