@@ -41,6 +41,8 @@ RESULT = "result.json"
 FAILURE = "failure.txt"
 BEFORE = "start."
 """Starts the names of what was measured before training, in cells that are trained and measured again."""
+SIZE = "parameters"
+"""What a measure calls the size of what it looked at, where that is not the model."""
 
 
 class Interrupted(KitError):
@@ -69,6 +71,8 @@ def run_cell(folder: Path, kit: Kit, say: Callable[[str], None] | None = None) -
         for figures, series in _looks(run, prepared, kit, asked):
             result["figures"] |= figures
             result["series"] += series
+        sizes = [value for name, value in result["figures"].items() if name.endswith(f".{SIZE}")]
+        result["parameters"] = int(sizes[-1]) if sizes else result["parameters"]
         run.write(folder / RESULT, json.dumps(result, indent=1) + "\n")
     shutil.rmtree(run.checkpoints, ignore_errors=True)  # the weights that were kept are enough, and cells are many
     return result

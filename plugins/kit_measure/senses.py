@@ -58,7 +58,14 @@ class SensesMeasure(Measure):
         if ask is None:
             raise KitError(f"the data {subject.data.part_name()} does not know its ambiguous words; take homonyms")
         found = cast("list[Occurrence]", ask("test", self.options.occurrences))
-        layers = self._contextual(subject, found) if self.options.vectors == "model" else [self._static(subject, found)]
+        own: dict[str, float] = {}
+        if self.options.vectors == "model":
+            layers = self._contextual(subject, found)
+        else:
+            vectors = self._static(subject)
+            layers = [torch.stack([vectors[it.word] for it in found])]
+            # The model is not looked at, so the cell's parameters are those of the vectors.
+            own["parameters"] = float(sum(vector.numel() for vector in vectors.values()))
         accuracy = [_probed(layer_ND, found, subject.seed) for layer_ND in layers]
         means = [sum(layer.values()) / len(layer) for layer in accuracy]
         last_ND = layers[-1]
@@ -67,14 +74,13 @@ class SensesMeasure(Measure):
         if self.options.word in accuracy[-1]:
             figures[self.options.word] = accuracy[-1][self.options.word]
         numbers = [float(number) for number in range(len(means))]
-        return Measured(figures, [Series("senses", numbers, means, "layer", "accuracy of the probe")])
+        return Measured(figures | own, [Series("senses", numbers, means, "layer", "accuracy of the probe")])
 
-    def _static(self, subject: Subject, found: list[Occurrence]) -> Tensor:
+    def _static(self, subject: Subject) -> dict[str, Tensor]:
         examples = subject.data.open("train")
         texts = [examples[index].source.split() for index in range(min(len(examples), self.options.sentences))]
         train = word2vec if self.options.vectors == "word2vec" else glove
-        vectors = train(texts, subject.recipe.model.width, subject.seed)
-        return torch.stack([vectors[it.word] for it in found])
+        return train(texts, subject.recipe.model.width, subject.seed)
 
     def _contextual(self, subject: Subject, found: list[Occurrence]) -> list[Tensor]:
         """[N, D] of each layer: of what goes in, of each layer of the stack, and of what comes out."""

@@ -87,6 +87,19 @@ def test_static_vectors_are_left_with_chance(kit, tmp_path):
         assert abs(accuracy[name] - 0.5) < 0.1
         assert alike[name] == pytest.approx(1.0)
     assert all(accuracy[name] > 0.7 for name in ("elmo-like", "bert-like")), accuracy
+    (outcome,) = found.outcomes
+    sizes = {row.label: row.mean("parameters") for row in outcome.rows}
+    assert abs(sizes["elmo-like"] / sizes["bert-like"] - 1) <= 0.05, sizes
+    # Static vectors have a number a word and place, whatever model the recipe describes.
+    assert sizes["word2vec"] == sizes["glove"] < 0.5 * sizes["bert-like"], sizes
+
+
+def test_each_head_width_of_the_scaling_factor_has_a_rate_of_its_own(kit, tmp_path):
+    found = quick("scaling_factor", kit, tmp_path)
+    assert found.plan.study.section.sweep.values == [6e-4, 2e-3]
+    for number in range(len(found.plan.combinations)):
+        assert [cell.swept for cell in found.plan.sweeps[number]] == [6e-4, 2e-3]
+        assert found.plan.chosen(number).swept in (6e-4, 2e-3)
 
 
 def test_stacks_of_equal_parameters_are_within_five_per_cent(kit, tmp_path):
