@@ -128,7 +128,19 @@ class DatasetRows(Sequence[Example]):
             text = pick(row, options.text or "")
             if not options.label:
                 return Example(text)
-            label = pick(row, options.label)
-            return Example(text, label=self.names[int(label)] if self.names else label)
+            return Example(text, label=self._name(pick(row, options.label)))
         except ValueError as error:
             raise DataError(f"row {index} of the dataset {options.dataset}: {error}") from error
+
+    def _name(self, label: str) -> str:
+        """The name of a class. Test splits that keep their classes to themselves have -1 in every row."""
+        if self.names is None:
+            return label
+        number = int(label)
+        if not 0 <= number < len(self.names):
+            raise ValueError(
+                f"its class in the column {self.options.label!r} is {number}, which means that it has none; wanted was "
+                f"0 to {len(self.names) - 1}\n    leave a split without classes out, such as test: null, or rows "
+                "without one: dataset.filter(...).save_to_disk(folder)"
+            )
+        return self.names[number]

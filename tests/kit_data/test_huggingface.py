@@ -1,12 +1,11 @@
 import pickle
 import sys
 
+import datasets
 import pytest
 from pydantic import ValidationError
 
 from kit import DataError, Example
-
-datasets = pytest.importorskip("datasets", reason="DATASETS MISSING: install the extra `huggingface` to test this")
 
 
 @pytest.fixture
@@ -58,3 +57,17 @@ def test_what_is_not_there_is_named_with_what_is(make, folder, monkeypatch):
 def test_columns_that_make_no_task_are_refused(make):
     with pytest.raises(ValidationError, match="were wanted; found: label, source"):
         make("huggingface", dataset="x", source="a", label="b")
+
+
+def test_a_row_without_a_class_is_not_taken_for_one_of_the_last_class(make, tmp_path):
+    features = datasets.Features(
+        {"review": datasets.Value("string"), "stars": datasets.ClassLabel(names=["bad", "good"])}
+    )
+    rows = [{"review": "text 0", "stars": 1}, {"review": "text 1", "stars": -1}]
+    whole = datasets.Dataset.from_list(rows, features=features)
+    datasets.DatasetDict({"train": whole.select([0]), "test": whole}).save_to_disk(str(tmp_path / "hidden"))
+    classes = make("huggingface", dataset="hidden", text="review", label="stars")
+    assert classes.open("test")[0] == Example("text 0", label="good")
+    with pytest.raises(DataError, match=r"(?s)row 1 of the dataset hidden: .*'stars' is -1.*0 to 1.*test: null"):
+        classes.open("test")[1]
+    assert make("huggingface", dataset="hidden", text="review", label="stars", test=None).splits() == ("train",)
