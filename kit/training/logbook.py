@@ -28,7 +28,8 @@ class Logbook:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 board = import_module("torch.utils.tensorboard")
-            self._board = board.SummaryWriter(str(run.path / "tensorboard"), purge_step=start + 1 if start else None)
+            # Also at step 0: a run that was stopped before its first checkpoint begins anew in the same folder.
+            self._board = board.SummaryWriter(str(run.path / "tensorboard"), purge_step=start + 1)
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """A row."""
