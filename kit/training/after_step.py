@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,12 +32,14 @@ class AfterStep(lightning.Callback):
         evaluator: Evaluator | None,
         logbook: Logbook | None,
         resumed: Checkpoint | None,
+        keep: Callable[[], None] | None = None,
     ) -> None:
         self.saver = saver
         self.reporter = reporter
         self.evaluator = evaluator
         self.logbook = logbook
         self.resumed = resumed
+        self.keep = keep
         self.interruption = Interruption()
         self.module = saver.module
         self.training = saver.module.training_section
@@ -51,6 +53,8 @@ class AfterStep(lightning.Callback):
             self.resumed = None
         else:
             randomness.begin(self.training.seed, 0, process())
+        if self.keep is not None:
+            self.keep()
         self.module.asked_to_stop = self.interruption.asked
         self.interruption.listen()
         self.reporter.start(self.module.step, self.training.steps)

@@ -6,19 +6,16 @@ import signal
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-import pytorch_lightning as lightning
 import torch
 
-from kit.data.loading import load
-from kit.data.steps import StepBatches
 from kit.memory import keep_memory
 from kit.model.families import Model
 from kit.recipe.dump import to_yaml
 from kit.recipe.sections import Recipe
-from kit.recipe.training_section import TrainingSection
 from kit.runs.claim import claimed
 from kit.runs.directory import ROOT, RunDirectory, RunError
 from kit.runs.labels import write_labels
@@ -30,14 +27,12 @@ from kit.runs.sources import plugin_sources
 from kit.runs.store import CheckpointStore
 from kit.runs.tensors import read_tensors
 from kit.runs.used import used_parts
-from kit.training.after_step import AfterStep
 from kit.training.averaging import Average
 from kit.training.choosing import Choices
 from kit.training.evaluation import Evaluation
 from kit.training.finishing import finish
+from kit.training.fitting import fit
 from kit.training.group import Group, joined
-from kit.training.logbook import Logbook
-from kit.training.marking import LastMark, Marks
 from kit.training.membership import Member, as_started
 from kit.training.module import TrainingModule
 from kit.training.origin import read_origin, write_origin
@@ -46,12 +41,10 @@ from kit.training.preparing import Prepared, prepare, start_parts
 from kit.training.progress import Reporter, Silent
 from kit.training.quiet import silence
 from kit.training.saving import Saver
-from kit.training.strategies import is_sharded, keep_signals, options
+from kit.training.strategies import is_sharded
 
 if TYPE_CHECKING:
     from kit.kit import Kit
-
-_PRECISIONS: dict[str, Any] = {"float32": "32-true", "bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
 
 @dataclass(frozen=True)
@@ -140,21 +133,20 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
             store.tidy()
     model = prepared.model
     begun = run.weights.is_file() and not store.steps()  # a run that was made of another one's weights
+    resumed = _newest(store, group)
     if begun:
         _begin_from(run, model)
-        if group.first:
-            run.write(run.recipe, to_yaml(prepared.recipe, kit.registry))
+    elif resumed is None:
+        start_parts(model)
     choices = prepared.choices
     module = TrainingModule(model, prepared.objective, choices.optimizer(), choices.schedule(), training)
     average = Average(model, averaged.ema) if averaged is not None and averaged.ema is not None else None
     saver = Saver(store, module, Patience(training.metric, lower, training.patience), average)
-    resumed = _newest(store, group)
     if resumed is not None:
         saver.restore_weights(resumed)
-    elif not begun:
-        start_parts(model)
     began = time.monotonic()
-    after = _fit(run, prepared, kit, saver, reporter, resumed, group)
+    keep = partial(_keep, run, to_yaml(prepared.recipe, kit.registry)) if group.first else None
+    after = fit(run, prepared, kit, saver, reporter, resumed, group, keep)
     seconds = time.monotonic() - began
     if after is not None and (module.stopping or after.interruption.asked()):
         number = after.interruption.received or signal.SIGTERM  # another process may be the one that was asked
@@ -166,6 +158,12 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
     if is_sharded(training, group.member):
         prepared = prepared.with_new_model(kit)  # whole, for one process alone
     return Result(run, module.step, training.steps, ending, seconds, finish(run, prepared, store, reporter))
+
+
+def _keep(run: RunDirectory, recipe: str) -> None:
+    """A run that goes on with changes has them from then on, so that it can be interrupted and resumed as any other."""
+    if not run.recipe.is_file() or run.recipe.read_text() != recipe:
+        run.write(run.recipe, recipe)
 
 
 def _begin_from(run: RunDirectory, model: Model) -> None:
@@ -184,63 +182,3 @@ def _newest(store: CheckpointStore, group: Group) -> Checkpoint | None:
     found = store.load_latest() if group.first and store.steps() else None
     step = group.shared(lambda: "" if found is None else str(found.step))
     return store.load(int(step)) if step and found is None else found
-
-
-def _fit(
-    run: RunDirectory,
-    prepared: Prepared,
-    kit: Kit,
-    saver: Saver,
-    reporter: Reporter,
-    resumed: Checkpoint | None,
-    group: Group,
-) -> AfterStep | None:
-    """Let Lightning run the steps that are left; None where there are none."""
-    training, start = prepared.training, saver.module.step
-    if start >= training.steps or saver.patience.is_over:
-        return None
-    validated = "validation" in prepared.data.splits()
-    evaluator = prepared.evaluator("validation", training.validation_examples) if validated else None
-    after = AfterStep(saver, reporter, evaluator, Logbook(run, start) if group.first else None, resumed)
-    plugged = [callback for found in kit.hooks.kit_callbacks(recipe=prepared.recipe) for callback in found]
-    callbacks = [after, *plugged]
-    if group.watch is not None:
-        group.watch.was_asked = after.interruption.asked
-        callbacks = [Marks(group, saver.module), *callbacks, LastMark(group, saver.module)]
-        saver.module.mark = group.mark
-    trainer = _trainer(training, callbacks, run.path, group.member)
-    shares = StepBatches(
-        prepared.feed.sampler,
-        start,
-        training.steps,
-        rank=trainer.global_rank,
-        world=trainer.world_size,
-        accumulate=training.accumulate,
-    )
-    loader = load(prepared.feed.rows, shares, workers=training.workers, pin=trainer.strategy.root_device.type == "cuda")
-    trainer.fit(saver.module, loader)
-    return after
-
-
-def _trainer(
-    training: TrainingSection, callbacks: list[lightning.Callback], folder: Path, member: Member | None
-) -> lightning.Trainer:
-    """Lightning with its own progress, logging, checkpoints and sampling turned off: the kit has its own."""
-    trainer = lightning.Trainer(
-        accelerator=training.accelerator,
-        **options(training, member),
-        precision=_PRECISIONS[training.precision],
-        max_epochs=1,
-        accumulate_grad_batches=training.accumulate,
-        callbacks=callbacks,
-        default_root_dir=folder,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        num_sanity_val_steps=0,
-        limit_val_batches=0,
-        use_distributed_sampler=False,
-    )
-    keep_signals(trainer)
-    return trainer
