@@ -42,8 +42,9 @@ class Average:
         finally:
             self._copy(own)
 
+    @torch.no_grad()
     def load(self, values: Mapping[str, Tensor]) -> None:
-        """Go on from the values of a checkpoint."""
+        """Go on from the values of a checkpoint, or from parameters."""
         for name, value in self.values.items():
             value.copy_(placed(values[name], value))
 

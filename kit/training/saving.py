@@ -49,8 +49,10 @@ class Saver:
         load_weights(self.module.model, checkpoint.weights)
         self.module.step = self.saved = checkpoint.step
         self.patience.restore(checkpoint.training["patience"])
-        if self.average is not None and checkpoint.training["average"] is not None:
-            self.average.load(checkpoint.training["average"])
+        if self.average is not None:
+            averaged = checkpoint.training["average"]
+            # An average that is new to the run begins with the weights of now, and not with those of the very first.
+            self.average.load(dict(self.module.model.named_parameters()) if averaged is None else averaged)
 
     def restore_rest(self, checkpoint: Checkpoint, seed: int) -> None:
         """The optimizer, and last of all the random generators of this process."""

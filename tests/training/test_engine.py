@@ -109,7 +109,7 @@ def test_patience_ends_a_training(tiny, kit):
     recipe = tiny("training.optimizer.rate=1.0e-30", "training.validate_every=2", "training.patience=2")
     result = train(recipe, kit)
     assert (result.ending, result.step) == ("stopped early", 6)
-    assert result.run.weights.is_file()
+    assert result.run.weights.is_file() and summarize(result.run).state == "finished"
     again = train(recipe, kit, result.run)
     assert (again.ending, again.step) == ("stopped early", 6)
 

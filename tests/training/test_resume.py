@@ -5,9 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from kit.runs.directory import RunDirectory
+from kit.runs.lock import Lock
 from kit.runs.metrics import MetricsFile
+from kit.runs.store import CheckpointStore
+from kit.runs.summary import summarize
 from kit.training.engine import new_run, train
 from kit.training.progress import Silent
 
@@ -92,6 +96,36 @@ def test_a_run_can_be_prolonged(tiny, kit):
     second = train(kit.recipe(first.run.recipe, ["training.steps=5"]), kit, first.run)
     assert second.step == 5
     assert [row[0] for row in columns(first.run)] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_run_that_was_prolonged_and_interrupted_knows_how_far_it_is_to_go(tiny, kit):
+    run = train(tiny("training.steps=3"), kit).run
+    began = summarize(run).started
+    longer = kit.recipe(run.recipe, ["training.steps=8"])
+    assert train(longer, kit, run, reporter=StopAfter(4)).ending == "interrupted"
+    assert (summarize(run).step, summarize(run).state, summarize(run).started) == (5, "stopped", began)
+    last = train(kit.recipe(run.recipe), kit, run)
+    assert (last.ending, last.step, last.steps) == ("finished", 8, 8)
+    assert summarize(run).state == "finished"
+
+
+def test_a_change_that_cannot_be_is_not_kept(tiny, kit):
+    run = train(tiny("training.steps=3"), kit).run
+    before = run.recipe.read_text()
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        train(kit.recipe(run.recipe, ["model.width=32", "training.steps=5"]), kit, run)
+    assert run.recipe.read_text() == before
+
+
+def test_an_average_that_is_new_to_a_run_begins_with_its_weights_of_then(tiny, kit):
+    run = train(tiny("training.steps=3"), kit).run
+    store = CheckpointStore(run.checkpoints, Lock.read(run.lock).run)
+    before = store.load(3).weights
+    train(kit.recipe(run.recipe, ["training.steps=4", "training.average={ema: 0.999}"]), kit, run)
+    after = store.load(4)
+    kept = 5 / 14  # what stays of a young average after the fourth update
+    for name, value in after.training["average"].items():
+        torch.testing.assert_close(value, kept * before[name] + (1 - kept) * after.weights[name])
 
 
 def test_seeds_differ_and_repeat(tiny, kit):
