@@ -21,10 +21,11 @@ from kit.recipe.sections import Recipe, Vocabularies
 from kit.runs.directory import ROOT, RunDirectory, RunError
 from kit.runs.labels import read_labels
 from kit.runs.lock import Lock, compare
+from kit.runs.retention import Retention
 from kit.runs.sources import plugin_sources
 from kit.runs.store import CheckpointStore
-from kit.runs.tensors import read_tensors
 from kit.runs.used import parts_here
+from kit.runs.weights import kept_weights
 from kit.training.choosing import Choices
 from kit.training.finishing import averaged_weights
 from kit.training.origin import read_origin
@@ -90,7 +91,7 @@ def open_run(
     tokenizers.load(found.tokenizer)
     sizes = Vocabularies(source=tokenizers.source.size, target=tokenizers.target.size)
     model = kit.build(recipe, sizes, tokenizers.symbols())
-    model.load_state_dict(_weights(found, model))
+    model.load_state_dict(_weights(found, choices, model))
     model.eval().requires_grad_(False).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return OpenedRun(found, kit, choices, tokenizers, model, read_labels(found), differences)
 
@@ -102,10 +103,10 @@ def lock_differences(run: RunDirectory, kit: Kit) -> list[str]:
     return compare(lock, Lock.current(plugin_sources(kit.plugins), seed=lock.seed, parts=here))
 
 
-def _weights(run: RunDirectory, model: Model) -> Mapping[str, Tensor]:
+def _weights(run: RunDirectory, choices: Choices, model: Model) -> Mapping[str, Tensor]:
     """Those that were kept at the end; of a run that has not ended, those of its best checkpoint, else its last."""
     if run.weights.is_file():
-        return read_tensors(run.weights)
-    store = CheckpointStore(run.checkpoints, Lock.read(run.lock).run)
-    best = store.best()
-    return averaged_weights(model, store.load_latest() if best is None else store.load(best))
+        return kept_weights(run)
+    metric = choices.metrics().get(choices.training.metric)
+    retention = Retention(lower_is_better=metric is None or metric.lower_is_better)
+    return averaged_weights(model, CheckpointStore(run.checkpoints, Lock.read(run.lock).run, retention).load_best())

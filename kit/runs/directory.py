@@ -136,6 +136,11 @@ class RunDirectory:
         return self.path / "weights.safetensors"
 
     @property
+    def weights_digest(self) -> Path:
+        """The SHA-256 of the finished model, as `sha256sum` writes it; not there in older runs."""
+        return self.path / "weights.safetensors.sha256"
+
+    @property
     def reports(self) -> Path:
         """The folder of plots and evaluations."""
         return self.path / "reports"

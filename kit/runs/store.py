@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from kit.runs import folders
 from kit.runs.atomic import StorageError, explained, write_text
@@ -30,6 +31,8 @@ class CheckpointStore:
     """The identity of the run: a checkpoint of another run that was put here is refused."""
     retention: Retention = field(default_factory=Retention)
     ranks: Ranks = field(default_factory=Ranks)
+    left_out: frozenset[str] = frozenset()
+    """Names of checkpoints that are not looked at."""
 
     def save(self, step: int, state: Snapshot, score: float | None = None) -> Path:
         """Write a checkpoint; all processes call it together. StorageError if that fails; the others are intact."""
@@ -42,19 +45,37 @@ class CheckpointStore:
 
     def load_latest(self) -> Checkpoint:
         """The newest checkpoint that is as it was written; a warning says what is wrong with those passed over."""
-        problems = self._problem_with_latest()
-        for path in self._newest_first():
-            try:
-                checkpoint = self._read(path)
-            except DamagedCheckpoint as error:
-                problems.append(f"{path.name} is damaged: {error}")
-                continue
-            if problems:
-                text = f"{'; '.join(problems)}. Going on from {path.name}, which is as it was written."
-                warnings.warn(text, DamagedCheckpointWarning, stacklevel=2)
-            return checkpoint
-        found = "; ".join(problems) if problems else "the run was stopped before its first one"
-        raise CheckpointError(f"no checkpoint in {self.folder} can be used: {found}.")
+        return self._first_good(self._newest_first(), self._problem_with_latest(), "Going on from")
+
+    def load_best(self) -> Checkpoint:
+        """The best checkpoint that is as it was written, else the newest; a warning says what those before it have."""
+        manifests, newest = self._manifests(), self._newest_first()
+        ranked = self.retention.ranked(manifests)
+        # One whose manifest cannot be read may have been the best, so it is tried first, and named.
+        unknown = [path for path in newest if _STEP.match(path.name) and path not in manifests]
+        if not ranked and not unknown:
+            return self.load_latest()
+        rest = [path for path in newest if path not in ranked and path not in unknown]
+        return self._first_good([*unknown, *ranked, *rest], [], "Taking")
+
+    def intact(self) -> Self:
+        """The same checkpoints without those that are damaged; a warning names them."""
+        problems = {}
+        for path in self._folders():
+            if _STEP.match(path.name):
+                try:
+                    self._verified(path)
+                except DamagedCheckpoint as error:
+                    problems[path.name] = f"{path.name} is damaged: {error}"
+        if problems:
+            kept = replace(self, left_out=self.left_out | problems.keys())
+            found = "; ".join(problems[name] for name in sorted(problems))
+            if not kept.steps():
+                raise CheckpointError(f"no checkpoint in {self.folder} can be used: {found}.")
+            others = ", ".join(map(str, kept.steps()))
+            warnings.warn(f"{found}. Taking those of the steps {others}.", DamagedCheckpointWarning, stacklevel=2)
+            return kept
+        return self
 
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of one step; DamagedCheckpoint if it is not as it was written."""
@@ -116,16 +137,35 @@ class CheckpointStore:
         newest = next(iter(self._newest_first()), None)
         return f"The checkpoint before, {newest.name}, is intact." if newest else "There is no earlier checkpoint."
 
+    def _first_good(self, paths: Sequence[Path], problems: list[str], taking: str) -> Checkpoint:
+        for path in paths:
+            try:
+                checkpoint = self._read(path)
+            except DamagedCheckpoint as error:
+                problems.append(f"{path.name} is damaged: {error}")
+                continue
+            if problems:
+                text = f"{'; '.join(problems)}. {taking} {path.name}, which is as it was written."
+                warnings.warn(text, DamagedCheckpointWarning, stacklevel=3)
+            return checkpoint
+        found = "; ".join(problems) if problems else "the run was stopped before its first one"
+        raise CheckpointError(f"no checkpoint in {self.folder} can be used: {found}.")
+
     def _read(self, path: Path) -> Checkpoint:
+        return read_parts(path, self._verified(path))
+
+    def _verified(self, path: Path) -> Manifest:
         manifest = verify(path)
         if path.name.removeprefix(".replaced-") != f"step-{manifest.step:08d}":
             raise DamagedCheckpoint(f"it holds the checkpoint of step {manifest.step}")
         if manifest.run != self.run:
             raise DamagedCheckpoint("it belongs to another run")
-        return read_parts(path, manifest)
+        return manifest
 
     def _folders(self) -> list[Path]:
-        return [path for path in self.folder.iterdir() if path.is_dir()] if self.folder.is_dir() else []
+        if not self.folder.is_dir():
+            return []
+        return [path for path in self.folder.iterdir() if path.is_dir() and path.name not in self.left_out]
 
     def _newest_first(self) -> list[Path]:
         """Those whose manifest cannot be read come where their step says, so that they are named and not forgotten."""

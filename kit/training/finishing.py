@@ -12,7 +12,7 @@ from kit.runs.atomic import write_text
 from kit.runs.directory import RunDirectory
 from kit.runs.parts import Checkpoint
 from kit.runs.store import CheckpointStore
-from kit.runs.tensors import replace_tensors
+from kit.runs.weights import keep_weights
 from kit.training.averaging import mean_of_last
 from kit.training.evaluation import Evaluation
 from kit.training.logbook import plot_losses
@@ -25,7 +25,7 @@ def finish(run: RunDirectory, prepared: Prepared, store: CheckpointStore, report
     """Keep the final weights, measure them, and write the reports."""
     weights = final_weights(prepared, store)
     load_weights(prepared.model, weights)
-    replace_tensors(run.weights, weights)
+    keep_weights(run, weights)
     if plot_losses(run) is None:
         reporter.say("no plot of the loss, because matplotlib is missing: pip install 'kitformer[plots]'")
     splits = prepared.data.splits()
@@ -46,12 +46,14 @@ def finish(run: RunDirectory, prepared: Prepared, store: CheckpointStore, report
 
 
 def final_weights(prepared: Prepared, store: CheckpointStore) -> dict[str, Tensor]:
-    """The average that the recipe asks for; else the best checkpoint, else the last; whole tensors."""
+    """The average that the recipe asks for; else the best checkpoint, else the last; whole tensors.
+
+    A checkpoint that is damaged is passed over for the next good one, with a warning.
+    """
     average = prepared.training.average
     if average is not None and average.last is not None:
-        return mean_of_last(store, average.last)
-    best = store.best()
-    return averaged_weights(prepared.model, store.load_latest() if best is None else store.load(best))
+        return mean_of_last(store.intact(), average.last)
+    return averaged_weights(prepared.model, store.load_best())
 
 
 def averaged_weights(model: Model, checkpoint: Checkpoint) -> dict[str, Tensor]:

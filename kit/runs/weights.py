@@ -1,0 +1,56 @@
+"""The weights that a run keeps, with their SHA-256 in a file beside them, so that a single flipped bit is noticed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from kit.runs.atomic import explained, write_text
+from kit.runs.directory import RunDirectory, RunError
+from kit.runs.manifest import sha256_of
+from kit.runs.tensors import read_tensors, replace_tensors
+
+_DIGEST = re.compile(r"([0-9a-f]{64}) [ *]weights\.safetensors\n?")
+
+
+def keep_weights(run: RunDirectory, tensors: Mapping[str, Tensor]) -> None:
+    """Write the weights, then their SHA-256; killed in between, the run has weights that are not checked."""
+    with explained(run.weights_digest):
+        run.weights_digest.unlink(missing_ok=True)  # it is of the weights that are replaced now
+    replace_tensors(run.weights, tensors)
+    write_text(run.weights_digest, f"{sha256_of(run.weights)}  {run.weights.name}\n")
+
+
+def kept_weights(run: RunDirectory) -> dict[str, Tensor]:
+    """The weights; RunError if they are not what was written. Those without a SHA-256 are read as they are."""
+    wanted = _digest(run)
+    if wanted is not None and (found := sha256_of(run.weights)) != wanted:
+        raise RunError(
+            f"{run.weights} does not hold what was written: its SHA-256 is {found[:12]}…, "
+            f"and {run.weights_digest.name} says {wanted[:12]}….\n    {_remedy(run)}"
+        )
+    return read_tensors(run.weights)
+
+
+def _digest(run: RunDirectory) -> str | None:
+    try:
+        text = run.weights_digest.read_text()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{run.weights_digest} cannot be read ({error}).\n    {_remedy(run)}") from error
+    match = _DIGEST.fullmatch(text)
+    if match is None:
+        raise RunError(
+            f"{run.weights_digest}: found {text[:20]!r}, wanted the SHA-256 of weights.safetensors and its name.\n"
+            f"    {_remedy(run)}"
+        )
+    return match[1]
+
+
+def _remedy(run: RunDirectory) -> str:
+    if run.checkpoints.is_dir() and any(run.checkpoints.glob("step-*")):
+        return f"make both again from its checkpoints: kit resume {run.label}"
+    return "take another copy of the run"
