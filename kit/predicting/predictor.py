@@ -152,17 +152,23 @@ class Predictor:
         return Writes(run.model, self.objective, target, writer, run.recipe.model.length, nbest, draft)
 
     def _draft(self, name: str) -> Model:
-        """A smaller model that guesses; it must read and write the same tokens."""
-        opened = open_run(name, self.run.kit, device=str(self.run.device))
-        if opened.tokenizers.fingerprint() != self.run.tokenizers.fingerprint():
+        """A smaller model that guesses; it must read and write the same tokens, and texts as long."""
+        opened, own = open_run(name, self.run.kit, device=str(self.run.device)), self.run
+        refused = f"the run {opened.run.label} cannot guess for {own.run.label}: "
+        if opened.tokenizers.fingerprint() != own.tokenizers.fingerprint():
+            raise KitError(refused + "they have different tokenizers")
+        if opened.recipe.model.family != own.recipe.model.family:
             raise KitError(
-                f"the run {opened.run.label} cannot guess for {self.run.run.label}: they have different tokenizers"
+                f"{refused}the one is of the family {opened.recipe.model.family}, the other {own.recipe.model.family}"
             )
-        if opened.recipe.model.family != self.run.recipe.model.family:
+        length, wanted = opened.recipe.model.length, own.recipe.model.length
+        if length < wanted:
             raise KitError(
-                f"the run {opened.run.label} cannot guess for {self.run.run.label}: the one is of the family "
-                f"{opened.recipe.model.family}, the other {self.run.recipe.model.family}"
+                f"{refused}it is made for {length} tokens, the other for {wanted}\n"
+                f"    train a draft with model.length={wanted}"
             )
+        if opened.device.type == "cpu":
+            arrange(opened.model)
         return opened.model
 
 

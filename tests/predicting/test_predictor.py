@@ -119,6 +119,24 @@ def test_a_draft_guesses_what_greedy_would_write(predictor: Of, folder: Path) ->
         model.predict(["1"], search=f"speculative draft={other}")
 
 
+@pytest.mark.parametrize("position", ["learned", "sinusoidal"])
+def test_a_draft_for_shorter_texts_is_refused_before_it_reads_one(predictor: Of, tmp_path: Path, position: str) -> None:
+    model = predictor("pairs")
+    changes = ["training.steps=1", "model.length=8", f"model.position={position}"]
+    short = tiny_runs.trained(tiny_runs.PAIRS, tmp_path, *changes)
+    wanted = r"(?s)cannot guess for .*it is made for 8 tokens, the other for 16.*train a draft with model\.length=16"
+    with pytest.raises(KitError, match=wanted):
+        model.predict(["1"], search=f"speculative draft={short.path}")
+
+
+def test_a_draft_is_laid_out_for_decoding_too(predictor: Of, monkeypatch: pytest.MonkeyPatch) -> None:
+    arranged = []
+    monkeypatch.setattr("kit.predicting.predictor.arrange", arranged.append)
+    model = predictor("pairs")
+    model.predict(["1"], search=f"speculative draft={model.run.run.path} ahead=3")
+    assert len(arranged) == 1 and arranged[0] is not model.run.model
+
+
 def test_a_stream_without_end_is_answered_in_bounded_memory(predictor: Of) -> None:
     taken = []
 
