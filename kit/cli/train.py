@@ -125,10 +125,11 @@ def _show(result: Result, out: Console) -> None:
             out.print(f"[dim]{escape(signature)}[/]", highlight=False)
         if evaluation.answers:
             out.print(_answers(result))
+    plot = result.run.reports / "loss.png"  # there where matplotlib is
     out.print(
         f"weights      {result.run.weights}\n"
-        f"loss plot    {result.run.reports / 'loss.png'}\n"
-        f"go on        kit resume {result.run.label} training.steps={2 * result.steps}",
+        + (f"loss plot    {plot}\n" if plot.is_file() else "")
+        + f"go on        kit resume {result.run.label} training.steps={2 * result.steps}",
         highlight=False,
         soft_wrap=True,
     )
