@@ -51,7 +51,7 @@ class Linear(nn.Linear):
 
 def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """As torch's, with gradients."""
-    if not pays(x, weight_OI):
+    if torch.compiler.is_compiling() or not pays(x, weight_OI):
         return F.linear(x, weight_OI, bias_O)
     product: Tensor = _Product.apply(x, weight_OI, bias_O)  # type: ignore[no-untyped-call]
     return product
@@ -63,7 +63,7 @@ def pays(x: Tensor, weight_OI: Tensor) -> bool:
         return False
     # Tensors of other kinds (spread over processes, transformed by torch.func, traced) are torch's business.
     plain = type(x) is Tensor and type(weight_OI) in (Tensor, nn.Parameter)
-    if not plain or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if not plain or torch._C._are_functorch_transforms_active():
         return False
     return x.numel() >= SEVERAL * x.shape[-1] and not torch.is_autocast_enabled("cpu")
 

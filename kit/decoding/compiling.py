@@ -9,6 +9,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 from kit.contracts.stack import Memory
 from kit.errors import KitError
 from kit.layout import Layout
+from kit.matrices import prefers_onednn
 from kit.model.families import Model
 from kit.model.side import Side
 from kit.state import State
@@ -23,7 +25,8 @@ from kit.tokens import Tokens
 from kit.watching import Watcher
 
 FEW = 8
-"""With more rows than this the operations themselves take most of the time."""
+"""With more rows than this the operations themselves take most of the time. Where oneDNN multiplies, so they do with
+more than one: its way of storing matrices, which no compiler knows, gains more than compiling does."""
 BEGUN = 2
 """The first tokens are read as always: a compiler takes sizes of 0 and 1 for special."""
 
@@ -40,33 +43,49 @@ def compile_steps(model: Model) -> None:
     compiler = os.environ.get("CXX") or "g++ or clang++"
     if not any(shutil.which(name) for name in compiler.split(" or ")):
         raise KitError(f"compiling needs a C++ compiler, and there is no {compiler} here; install one, or do without")
-    side.__dict__["forward"] = _Steps(side.forward, cpp_wrapper=next(side.parameters()).device.type == "cpu")
+    model.__dict__["advance"] = _Steps(model.advance, cpu=next(side.parameters()).device.type == "cpu")
 
 
 class _Steps:
-    """A side's forward pass, compiled where that pays."""
+    """A model's steps, compiled where that pays."""
 
-    def __init__(self, plain: Callable[..., Tensor], cpp_wrapper: bool) -> None:
+    def __init__(self, plain: Callable[..., tuple[Tensor, Tensor]], cpu: bool) -> None:
         self.plain = plain
-        self.quick = torch.compile(plain, dynamic=True, options={"cpp_wrapper": cpp_wrapper})
+        self.few = 1 if cpu and prefers_onednn() else FEW
+        # The model stays as it is from now on, so that nobody has to look at its hundreds of parameters at every step.
+        unchanged = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+        own = _own_code(lambda *given: plain(*given))
+        self.quick: Callable[..., tuple[Tensor, Tensor]] = torch.compile(
+            own, fullgraph=True, dynamic=True, options={"cpp_wrapper": cpu, "guard_filter_fn": unchanged}
+        )
 
     def __call__(
         self,
+        decoder: Side,
         tokens: Tokens,
         layout: Layout,
-        memory: Memory | None = None,
-        state: State | None = None,
-        watcher: Watcher | None = None,
-    ) -> Tensor:
+        memory: Memory | None,
+        state: State,
+        watcher: Watcher | None,
+    ) -> tuple[Tensor, Tensor]:
         before = int(layout.offset.min() if isinstance(layout.offset, Tensor) else layout.offset)
-        if state is None or watcher is not None or tokens.ids.numel() > FEW or before < BEGUN:
-            return self.plain(tokens, layout, memory, state, watcher)
+        if watcher is not None or tokens.ids.numel() > self.few or before < BEGUN:
+            return self.plain(decoder, tokens, layout, memory, state, watcher)
         state.reserve(tokens.ids.shape[1])
         try:
-            return self.quick(tokens, layout, memory, state)
+            return self.quick(decoder, tokens, layout, memory, state, None)
         except (torch._dynamo.exc.TorchDynamoException, torch._inductor.exc.InductorError) as error:
             # Nothing was computed yet, and nothing remembered.
             reason = str(error).strip().splitlines()[0]
             warnings.warn(f"not compiled, and slower for it: {reason}", NotCompiledWarning, stacklevel=2)
             self.quick = self.plain
-            return self.plain(tokens, layout, memory, state)
+            return self.plain(decoder, tokens, layout, memory, state, None)
+
+
+def _own_code(function: Any) -> Any:
+    """The same function with code of its own: what is compiled is kept by code, and models must not share it.
+
+    For the same reason a step has to be one graph: what comes after a break would be kept by the code of the parts.
+    """
+    function.__code__ = function.__code__.replace(co_name=f"{function.__name__}_{id(function)}")
+    return function

@@ -19,6 +19,7 @@ from kit.layout import Layout
 from kit.model.session import Session
 from kit.model.shaping import Shaping, shape
 from kit.model.side import Side
+from kit.state import State
 from kit.tokens import Tokens
 from kit.watching import Watcher
 
@@ -57,6 +58,19 @@ class Model(nn.Module):
         """The head, sharing the embedding where the recipe ties them."""
         scores: Tensor = self.head(x, layout, embedding if self.tied else None)
         return scores
+
+    def advance(
+        self,
+        decoder: Side,
+        tokens: Tokens,
+        layout: Layout,
+        memory: Memory | None,
+        state: State,
+        watcher: Watcher | None,
+    ) -> tuple[Tensor, Tensor]:
+        """One step of writing: vectors of the last layer, and the scores of what comes after each token."""
+        x = decoder(tokens, layout, memory, state, watcher)
+        return x, self.score(x, layout, decoder.embedding)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

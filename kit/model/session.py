@@ -59,11 +59,14 @@ class Session:
         else:
             tokens, layout = self.branches.fold(tokens)
         self.read = layout if self.read is None else self.read.join(layout)
+        if not last or shape[1] == 1:
+            x, scores = self.model.advance(self.decoder, tokens, layout, self.memory, self.state, self.watcher)
+            self.vectors = x.view(*shape, -1)
+            return scores.view(*shape, -1)
         x = self.decoder(tokens, layout, self.memory, self.state, self.watcher)
-        x = self.vectors = x.view(*shape, -1)
-        if last and shape[1] > 1:
-            x = last_of(x, valid)[:, None]
-        return self.model.score(x, Layout(x.shape[:2], layout.device), self.decoder.embedding)
+        self.vectors = x = x.view(*shape, -1)
+        x = last_of(x, valid)[:, None]
+        return self.model.score(x, Layout((shape[0], 1), layout.device), self.decoder.embedding)
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; a row may be chosen several times (beams) or dropped (finished)."""

@@ -10,9 +10,12 @@ import torch
 from builders import KIT, build, texts
 from searches import make_search
 
-from kit import KitError, Model, NotCompiledWarning, Request, Tokens, arrange, compile_steps
+from kit import KitError, Model, NotCompiledWarning, Request, Signs, Tokens, arrange, compile_steps
+from kit.decoding import compiling
 
 CATALOGUE = KIT.registry.names("attention")
+ENDLESS = Signs(end=-1)
+"""No text ends before its length."""
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") or shutil.which("clang++")), reason="there is no C++ compiler here"
@@ -23,9 +26,9 @@ def written(model: Model, rows: int, searches: dict[str, dict[str, object]]) -> 
     """What each search finds: tokens and scores."""
     found = []
     for name, options in searches.items():
-        prompt = None if hasattr(model, "encoder") else Tokens.of(texts(rows, 3, seed=2))
-        session = model.start(texts(rows, 6)) if prompt is None else model.start()  # type: ignore[operator]
-        best = make_search(name, options).search(session, Request(length=24, prompt=prompt))
+        prompt = None if hasattr(model, "encoder") else Tokens.of(texts(*[3] * rows, seed=2))
+        session = model.start(texts(*range(6, 6 + rows))) if prompt is None else model.start()  # type: ignore[operator]
+        best = make_search(name, options).search(session, Request(length=24, prompt=prompt, signs=ENDLESS))
         found.append([(each[0].tokens, each[0].score) for each in best])
     return found
 
@@ -36,19 +39,28 @@ def alike(one: list[list[tuple[list[int], float]]], other: list[list[tuple[list[
 
 
 @needs_compiler
-@pytest.mark.parametrize("rows", [[1], pytest.param([1, 2, 12, 3, 1], marks=pytest.mark.slow)], ids=str)
-def test_compiled_steps_write_the_same(rows: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("rows", "onednn"),
+    [([1], True), pytest.param([1, 2, 12, 3, 1], False, marks=pytest.mark.slow)],
+    ids=["one row, oneDNN", "several rows, MKL"],
+)
+def test_compiled_steps_write_the_same(rows: list[int], onednn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "prefers_onednn", lambda: onednn)
     searches: dict[str, dict[str, object]] = {"greedy": {}, "beam": {"size": 3}}
-    model = build("encoder-decoder", {"depth": 1}).float()
-    before = [written(model, each, searches) for each in rows]
-    arrange(model)
-    compile_steps(model)
-    torch._dynamo.utils.counters.clear()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NotCompiledWarning)
-        compiled = [written(model, each, searches) for each in rows]
-    assert all(map(alike, before, compiled))
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
+    models = [build("encoder-decoder", {"depth": 1}).float() for _ in range(2)]
+    for parameter in models[1].parameters():
+        parameter.data *= 1.5
+    before = [[written(model, each, searches) for each in rows] for model in models]
+    assert not all(map(alike, *before)), "two models that differ"
+    for model, wanted in zip(models, before, strict=True):
+        arrange(model)
+        compile_steps(model)
+        torch._dynamo.utils.counters.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NotCompiledWarning)
+            compiled = [written(model, each, searches) for each in rows]
+        assert all(map(alike, wanted, compiled))
+        assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0, "nothing was compiled"
 
 
 @needs_compiler
@@ -58,7 +70,7 @@ def test_every_attention_writes_the_same_or_says_that_it_is_not_compiled(attenti
     component = KIT.registry.find("attention", attention).component
     if not component.abilities.steps or not component.abilities.reads_self:  # type: ignore[attr-defined]
         pytest.skip("cannot write token by token")
-    model = build("decoder", {"attention": component.options_type()}).float()
+    model = build("decoder", {"attention": component.options_type()}, length=256).float()
     before = written(model, 1, {"greedy": {}})
     compile_steps(model)
     with warnings.catch_warnings():
