@@ -38,7 +38,7 @@ def _read(text: str, source: str, *, lines: bool = True) -> Node:
     line = 1
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            line = event.end_mark.line + 1
+            line = line if event.end_mark is None else event.end_mark.line + 1
             builder.take(event)
     except yaml.reader.ReaderError as error:
         character = error.character if isinstance(error.character, int) else ord(str(error.character)[0])
