@@ -19,6 +19,8 @@ WATCHED = 0.5
 """Seconds between two looks at whether the process that started this one is still there."""
 PATIENCE = 30.0
 """Seconds that workers have to save what they are doing when they are asked to stop."""
+ELSEWHERE = "is being run by another process"
+"""What comes of a cell that another process took in the meantime: nothing went wrong with it."""
 Ended = Callable[[Path, str | None], None]
 
 
@@ -114,13 +116,21 @@ def _work(connection: Connection, without: Sequence[str], threads: int, parent: 
 
 
 def attempt(folder: Path, kit: Kit) -> str | None:
-    """Run a cell; gives what went wrong, in words, and leaves it in the cell's folder. Raises only when interrupted."""
+    """Run a cell that is not done; gives what went wrong, in words, and leaves it in the cell's folder.
+
+    Gives ELSEWHERE, and leaves nothing, where another process is at the cell. Raises only when interrupted.
+    """
     import traceback
 
     from kit.errors import KitError
     from kit.runs.atomic import write_text
-    from kit.studying.running import FAILURE, Interrupted, run_cell
+    from kit.runs.claim import is_claimed
+    from kit.studying.running import FAILURE, RESULT, Interrupted, run_cell
 
+    if is_claimed(folder):
+        return ELSEWHERE
+    if (folder / RESULT).is_file():
+        return None
     try:
         run_cell(folder, kit)
     except Interrupted:
@@ -130,6 +140,10 @@ def attempt(folder: Path, kit: Kit) -> str | None:
     except Exception as error:
         trouble = f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
     else:
+        return None
+    if is_claimed(folder):  # taken after the look above, which is what went wrong
+        return ELSEWHERE
+    if (folder / RESULT).is_file():  # and done by now
         return None
     write_text(folder / FAILURE, trouble + "\n")
     return trouble

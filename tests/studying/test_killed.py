@@ -54,8 +54,8 @@ def wait_for_a_cell_halfway(folder: Path, process: subprocess.Popen, seconds: fl
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         assert process.poll() is None, "the study ended before it was killed"
-        done = {path.parent for path in folder.rglob("result.json")}
-        begun = {path.parent for path in folder.rglob("metrics.csv")}
+        done = {path.parent for path in folder.glob("*/cells/*/result.json")}
+        begun = {path.parent for path in folder.glob("*/cells/*/metrics.csv")}
         halfway = [cell for cell in begun - done if len((cell / "metrics.csv").read_text().splitlines()) > 10]
         if done and halfway:
             return
@@ -69,7 +69,7 @@ def wait_until_free(folder: Path, seconds: float = 60.0) -> None:
 
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
-        if not any(is_claimed(path.parent) for path in folder.rglob("recipe.yaml")):
+        if not any(is_claimed(path.parent) for path in folder.glob("*/cells/*/recipe.yaml")):
             return
         time.sleep(0.1)
     raise AssertionError("a worker outlived its parent")
