@@ -32,7 +32,7 @@ def study(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A study in YAML.")],
     quick: Annotated[bool, typer.Option("--quick", help="The small size that the file names, in seconds.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Cells that run side by side.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Cells, or trials of a search, side by side.")] = 1,
     table: Annotated[bool, typer.Option("--table", help="Run nothing; show what is there.")] = False,
     plan_only: Annotated[bool, typer.Option("--plan", help="Run nothing; show the cells and their sizes.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Run nothing; write what is there as one HTML file.")] = False,
@@ -83,7 +83,7 @@ def _run(context: typer.Context, plan: Plan, jobs: int, out: Console) -> int:
         if plan.study.section.search is not None:
             from kit.studying.searching import search
 
-            return search(plan, without=without, say=say)
+            return search(plan, jobs=jobs, without=without, say=say)
         from kit.studying.conducting import conduct
 
         return conduct(plan, jobs=jobs, without=without, say=say)

@@ -49,6 +49,10 @@ class Combination:
     """The study as these labels want it."""
     adjusted: Mapping[str, Any] = field(default_factory=dict)
     """What the budget puts into the recipe, over everything else."""
+    known: Mapping[int, dict[str, Any]] = field(default_factory=dict)
+    """What came of each seed on another machine, where machines share a search."""
+    trouble: str | None = None
+    """Why it failed there."""
 
     @property
     def title(self) -> str:

@@ -37,7 +37,7 @@ class Plan:
     def combinations(self) -> list[Combination]:
         """Every combination of labels, made equal in what the budget names; the trials, where there is a search."""
         if self.study.section.search is not None:
-            from kit.studying.searching import tried
+            from kit.studying.trials import tried
 
             return tried(self)
         found = combinations(self.study, self.kit)
@@ -119,7 +119,7 @@ def result_of(cell: Cell) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads((cell.folder / RESULT).read_text())
     except (OSError, ValueError):
-        return None
+        return cell.combination.known.get(cell.seed)
     return found
 
 
@@ -128,4 +128,4 @@ def failure_of(cell: Cell) -> str | None:
     try:
         return (cell.folder / FAILURE).read_text().strip()
     except OSError:
-        return None
+        return cell.combination.trouble

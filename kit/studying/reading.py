@@ -148,6 +148,12 @@ def _problems(study: Study, registry: Registry) -> Iterator[Problem]:
         yield Problem(f"there is no recipe {study.recipe_path}", ("recipe",), hint="paths start at the study file")
     if section.search is not None and section.axes:
         yield Problem("a search takes the place of axes", ("axes",), hint="leave one of the two out")
+    if section.search is not None and section.sweep is not None:
+        hint = f"leave sweep out, and add '{section.sweep.path}' to search.space"
+        yield Problem("a search and a sweep cannot be had together", ("sweep",), hint=hint)
+    if section.search is not None and section.budget.same != "steps":
+        found = f"found 'same: {section.budget.same}', but trials of a search have no base to be made equal to"
+        yield Problem(found, ("budget",), hint="leave budget out, or compare values with axes in place of search")
     if section.search is None and not section.axes:
         yield Problem("nothing is varied", (), hint="add axes: {width: {path: model.width, values: [32, 64]}}")
     names = list(section.axes)

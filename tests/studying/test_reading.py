@@ -7,6 +7,8 @@ import pytest
 from kit import KitError, RecipeError
 from kit.studying.reading import read_study
 
+SEARCH = {"space": {"model.width": {"choices": [8, 16]}}}
+
 
 def refused(write, kit, **changes) -> str:
     with pytest.raises(RecipeError) as caught:
@@ -38,6 +40,8 @@ def test_every_mistake_is_told_at_once(write, kit):
         ({"measures": ["path_lenght"]}, "path_length"),
         ({"quick": {"axes": {"norm": ["rns"]}}}, "wanted layer, rms"),
         ({"search": {"space": {"model.width": {"low": 8}}}}, "low and high"),
+        ({"sweep": {"values": [0.1]}, "axes": None, "search": SEARCH}, "a search and a sweep cannot be had together"),
+        ({"budget": {"same": "parameters"}, "axes": None, "search": SEARCH}, "no base to be made equal to"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )

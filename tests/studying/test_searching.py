@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from kit.cli.console import screen
+from kit.cli.study import show
+from kit.studying import trials
+from kit.studying.planning import Plan
 from kit.studying.results import report
-from kit.studying.searching import HOLDER, opened, search, tried
+from kit.studying.searching import search
+from kit.studying.trials import HOLDER, TROUBLE, opened, tried
 
 pytest.importorskip("optuna")
 
@@ -19,22 +29,35 @@ SPACE = {
 
 
 @pytest.fixture
-def made(plan, monkeypatch):
-    """In this process: what is tested is the search, and workers have tests of their own."""
+def here(plan, monkeypatch):
+    """Plans whose cells run in this process: what is tested is the search, and workers have tests of their own."""
     from kit.studying import searching
     from kit.studying.workers import attempt
 
+    counts: list[int] = []
+
     class Here:
         def __init__(self, count, without):
-            pass
+            counts.append(count)
 
         def run(self, folders, ended):
             for folder in folders:
-                ended(folder, attempt(folder, searching_plan.kit))
+                ended(folder, attempt(folder, made[-1].kit))
 
     monkeypatch.setattr(searching, "Workers", Here)
-    searching_plan = plan(axes=None, search={"space": SPACE, "trials": 3}, seeds=1)
-    return searching_plan
+    made: list[Plan] = []
+
+    def make(**changes) -> Plan:
+        made.append(plan(axes=None, **{"search": {"space": SPACE, "trials": 3}, "seeds": 1, **changes}))
+        return made[-1]
+
+    make.counts = counts
+    return make
+
+
+@pytest.fixture
+def made(here):
+    return here()
 
 
 def test_trials_are_cells_and_the_best_wins(made):
@@ -50,8 +73,6 @@ def test_trials_are_cells_and_the_best_wins(made):
 def test_a_trial_that_was_cut_short_is_taken_up_with_its_values(made):
     study = opened(made)
     trial = study.ask()
-    import socket
-
     trial.set_user_attr(HOLDER, f"{socket.gethostname()} 999999999")
     rate = trial.suggest_float("training.optimizer.rate", 1e-4, 1e-1, log=True)
     search(made)
@@ -65,3 +86,91 @@ def test_the_storage_may_be_a_database(plan, tmp_path):
     made = plan(axes=None, search={"space": SPACE, "trials": 1, "storage": url}, seeds=1)
     assert opened(made).study_name == opened(made).study_name == "small"
     assert (tmp_path / "shared.db").is_file()
+
+
+def test_a_trial_that_cannot_be_is_told_as_failed_and_the_rest_runs(here):
+    """Two heads do not fit into a width of 7, which the recipe refuses before anything is built."""
+    made = here(search={"space": {"model.width": {"choices": [7]}}, "trials": 2})
+    said: list[str] = []
+    assert search(made, say=said.append) == 2
+    assert all("FAILED" in line and "7" in line for line in said) and len(said) == 2
+    kept = opened(made).get_trials()
+    assert [trial.state.name for trial in kept] == ["FAIL", "FAIL"]
+    assert all("7" in trial.user_attrs[TROUBLE] for trial in kept)
+    assert search(made) == 0  # nothing is left, and nothing is taken up again
+    assert tried(made) == []
+    show(report(made), screen())
+
+
+def test_trials_that_cannot_be_leave_those_that_can(here):
+    made = here(search={"space": {"model.width": {"choices": [7, 8]}}, "trials": 6})
+    failed = search(made)
+    assert 0 < failed < 6
+    (outcome,) = report(made).outcomes
+    assert len(outcome.rows) == 6 - failed and all("width 8" in row.label for row in outcome.rows)
+
+
+def test_a_trial_that_was_killed_before_anybody_held_it_is_taken_up(made, monkeypatch):
+    monkeypatch.setattr(trials, "PATIENCE", 0.2)
+    opened(made).ask()
+    assert search(made) == 0
+    assert [trial.state.name for trial in opened(made).get_trials()] == ["COMPLETE"] * 3
+
+
+def test_a_trial_that_was_cut_short_between_its_values_goes_on(here):
+    whole, parts = here(name="whole"), here(name="parts")
+    search(whole)
+    first = opened(whole).get_trials()[0].params
+    found, rate = trials.Trials(parts), next(iter(SPACE))
+    trial = found.study.ask()
+    trial.set_user_attr(HOLDER, f"{socket.gethostname()} 999999999")
+    found.asked = found.asked.model_copy(update={"space": {rate: found.asked.space[rate]}})
+    found.proposed(trial)
+    assert tried(parts) == []
+    search(parts)
+    assert opened(parts).get_trials()[0].params == first
+
+
+def test_a_process_whose_number_is_used_again_is_gone():
+    from kit.studying.holders import is_gone, this_process
+
+    host, number, _began = this_process().split()
+    assert not is_gone(this_process())
+    assert is_gone(f"{host} {number} 1") and is_gone(f"{host} 999999999 1")
+    assert not is_gone("another-machine 999999999 1")
+
+
+def test_jobs_are_trials_at_a_time(here):
+    made = here()
+    assert search(made, jobs=2) == 0
+    assert here.counts == [2, 2]  # two trials, then the third
+    assert [trial.state.name for trial in opened(made).get_trials()] == ["COMPLETE"] * 3
+
+
+def test_processes_share_one_search_and_each_shows_all_trials(write, kit, tmp_path):
+    """As two machines would: one database, and a folder for each."""
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    path = write(axes=None, search={"space": SPACE, "trials": 4, "storage": url}, seeds=1)
+    command = [sys.executable, "-m", "kit", "study", str(path), "--folder"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    both = [
+        subprocess.Popen(
+            [*command, str(tmp_path / name)],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for name in ("one", "two")
+    ]
+    said = [process.communicate(timeout=500)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    cells = {name: len(list((tmp_path / name).rglob("result.json"))) for name in ("one", "two")}
+    assert sum(cells.values()) == 4, cells  # no trial was run twice
+    from kit.studying.reading import read_study
+
+    shown = [report(Plan(read_study(path, kit.registry), kit, tmp_path / name)) for name in ("one", "two", "neither")]
+    assert all(found.complete and len(found.outcomes[0].rows) == 4 for found in shown)
+    one, two, neither = ([row.values for row in found.outcomes[0].rows] for found in shown)
+    assert one == two == neither and all(value for value in one)
+    assert json.dumps(shown[2].as_data())
