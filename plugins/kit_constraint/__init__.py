@@ -22,6 +22,7 @@ def kit_components() -> list[type[Component]]:
     from kit_constraint.ngrams import NgramsConstraint
     from kit_constraint.prefix import PrefixConstraint
     from kit_constraint.repetition import RepetitionConstraint
+    from kit_constraint.required import RequiredConstraint
 
     return [
         AllowedConstraint,
@@ -31,4 +32,5 @@ def kit_components() -> list[type[Component]]:
         NgramsConstraint,
         PrefixConstraint,
         RepetitionConstraint,
+        RequiredConstraint,
     ]

@@ -32,6 +32,7 @@ class AllowedConstraint(Constraint):
 
     options_type = AllowedOptions
     options: AllowedOptions
+    examples = ({"phrases": [[6, 7, 6], [9], [9, 9, 9, 9, 9, 9], "ab"]},)
 
     def __init__(self, options: AllowedOptions) -> None:
         super().__init__(options)

@@ -29,6 +29,7 @@ class ForbiddenConstraint(Constraint):
 
     options_type = ForbiddenOptions
     options: ForbiddenOptions
+    examples = ({"phrases": [[9], [7, 8], "ab"]},)
 
     def __init__(self, options: ForbiddenOptions) -> None:
         super().__init__(options)

@@ -28,6 +28,7 @@ class PrefixConstraint(Constraint):
 
     options_type = PrefixOptions
     options: PrefixOptions
+    examples = ({"tokens": [6, 7]}, {"tokens": [[6, 7, 6], "ab", []]})
 
     def __init__(self, options: PrefixOptions) -> None:
         super().__init__(options)

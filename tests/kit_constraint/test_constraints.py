@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from searches import SEARCHES, make_search
 from tables import TableDecoder, ask
 
-from kit import Constraint, History, KitError
+from kit import Constraint, History, KitError, Tokens
 from kit_constraint.allowed import AllowedConstraint, AllowedOptions
 from kit_constraint.ending import EndingConstraint, EndingOptions
 from kit_constraint.forbidden import ForbiddenConstraint, ForbiddenOptions
@@ -21,6 +22,7 @@ from kit_constraint.length import LengthConstraint, LengthOptions
 from kit_constraint.ngrams import NgramsConstraint, NgramsOptions
 from kit_constraint.prefix import PrefixConstraint, PrefixOptions
 from kit_constraint.repetition import RepetitionConstraint, RepetitionOptions
+from kit_constraint.required import RequiredConstraint, RequiredOptions
 
 EVEN = {
     prefix: [0.3, 0.25, 0.2, 0.15, 0.1]
@@ -29,6 +31,15 @@ EVEN = {
 }
 """Tokens 0, 1, 3, 4 and the end, 2, the same at every step; prefixes are enumerated with 2 standing for 4."""
 EVEN = {tuple(4 if token == 2 else token for token in prefix): row for prefix, row in EVEN.items()}
+
+
+class SeenTable(TableDecoder):
+    """A table that shows a vector for each token it reads, as contrastive search wants."""
+
+    def step(self, tokens: Tokens | torch.Tensor, last: bool = False) -> torch.Tensor:
+        angle_RL1 = Tokens.of(tokens).ids[:, :, None] * 0.4
+        self.vectors = torch.cat([angle_RL1.cos(), angle_RL1.sin()], 2)
+        return super().step(tokens, last)
 
 
 def apply(constraint: Constraint, rows: list[list[int]], room: int = 9) -> list[list[int]]:
@@ -125,19 +136,24 @@ IN_EVERY_SEARCH: dict[str, tuple[Any, Callable[[list[int]], bool]]] = {
     "ending": (EndingConstraint(EndingOptions(tokens=[3, 4])), lambda tokens: tokens[-2:] == [3, 4]),
     "allowed": (AllowedConstraint(AllowedOptions(phrases=[[4, 4], [3]])), lambda tokens: tokens in ([4, 4], [3])),
     "repetition": (RepetitionConstraint(RepetitionOptions(penalty=3.0)), lambda tokens: True),
+    "required": (
+        RequiredConstraint(RequiredOptions(phrases=[[4], [1, 3]])),
+        lambda tokens: 4 in tokens and (1, 3) in pairwise(tokens),
+    ),
 }
+MAY_BE_CUT = ("ngrams", "prefix", "forbidden", "repetition", "required")
 
 
-@pytest.mark.parametrize("name", [name for name in SEARCHES if not name.startswith("contrastive")])
+@pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("kind", IN_EVERY_SEARCH)
 def test_every_search_obeys(name: str, kind: str) -> None:
     constraint, holds = IN_EVERY_SEARCH[kind]
     request = ask(length=5, constraints=[constraint], draft=TableDecoder(EVEN, EVEN))
-    for hypotheses in make_search(*SEARCHES[name]).search(TableDecoder(EVEN, EVEN), request):
+    for hypotheses in make_search(*SEARCHES[name]).search(SeenTable(EVEN, EVEN), request):
         assert hypotheses
         for each in hypotheses:
             assert holds(each.tokens), each.tokens
-            assert each.finished or kind in ("ngrams", "prefix", "forbidden", "repetition")
+            assert each.finished or kind in MAY_BE_CUT
 
 
 def test_constraints_compose() -> None:

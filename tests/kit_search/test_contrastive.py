@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,7 +11,7 @@ from builders import build
 from searches import sharpen
 from tables import LETTERS, TableDecoder, ask
 
-from kit import KitError, Request, Special, Tokens
+from kit import KitError, Request, Signs, Special, Tokens
 from kit_search.contrastive import ContrastiveOptions, ContrastiveSearch
 
 
@@ -55,3 +57,46 @@ def test_the_formula(candidates: int, penalty: float) -> None:
 def test_a_decoder_without_vectors_is_refused() -> None:
     with pytest.raises(KitError, match="TableDecoder shows none"):
         ContrastiveSearch(ContrastiveOptions()).search(TableDecoder(LETTERS), ask())
+
+
+class SeenTable(TableDecoder):
+    """A table that shows a vector for each token it reads."""
+
+    def step(self, tokens: Tokens | torch.Tensor, last: bool = False) -> torch.Tensor:
+        angle_RL1 = Tokens.of(tokens).ids[:, :, None] * 0.4
+        self.vectors = torch.cat([angle_RL1.cos(), angle_RL1.sin()], 2)
+        return super().step(tokens, last)
+
+
+class TwoTokens(SeenTable):
+    """A table of two tokens, of which the second is the end."""
+
+    end = 1
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
+def test_a_vocabulary_of_two_tokens(penalty: float) -> None:
+    """One token besides the end; more candidates are asked for than there are."""
+    table = {(): [0.7, 0.3], (0,): [0.4, 0.6]}
+    search = ContrastiveSearch(ContrastiveOptions(candidates=4, penalty=penalty))
+    ((found,),) = search.search(TwoTokens(table), ask(signs=Signs(start=99, end=1, never=())))
+    chances = {(): 0.3, (0,): 0.42, (0, 0): 0.28}
+    assert found.finished
+    assert found.score == pytest.approx(math.log(chances[tuple(found.tokens)]), abs=1e-6)
+
+
+def test_an_end_that_comes_first_is_an_empty_text() -> None:
+    """In one text of two; the other one goes on without it."""
+    search = ContrastiveSearch(ContrastiveOptions(candidates=3, penalty=0.3))
+    (first,), (second,) = search.search(SeenTable({(): [0.0, 0.0, 1.0]}, LETTERS), ask())
+    assert (first.tokens, first.finished) == ([], True)
+    assert first.score == pytest.approx(0.0, abs=1e-9)
+    assert second == search.search(SeenTable(LETTERS), ask())[0][0] and second.tokens
+
+
+def test_tokens_that_stand_in_no_text_are_never_written() -> None:
+    table = {(): [0.9, 0.06, 0.04], (1,): [0.9, 0.0, 0.1], (1, 1): [0.9, 0.0, 0.1]}
+    for penalty in (0.0, 0.6, 1.0):
+        search = ContrastiveSearch(ContrastiveOptions(penalty=penalty))
+        ((found,),) = search.search(SeenTable(table), ask(signs=Signs(start=99, end=2, never=(0,))))
+        assert found.finished and 0 not in found.tokens

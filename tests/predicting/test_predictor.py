@@ -98,6 +98,17 @@ def test_a_search_is_named_in_words_or_options(predictor: Of) -> None:
             model.predict(["1"], search=wrong)
 
 
+def test_what_is_required_is_written(predictor: Of) -> None:
+    model = predictor("pairs")
+    search = "{use: beam, length: 6, constraints: [{use: required, phrases: ['5', '4 4']}]}"
+    for text in TEXTS["pairs"]:
+        (plain,), (found,) = model.predict([text]), model.predict([text], search=search)
+        assert "5" in found.text.split() and "4 4" in found.text
+        assert "4 4" not in plain.text
+    with pytest.raises(KitError, match=r"constraints\[0\] \(required\): it names the token 99"):
+        model.predict(["1"], search="{use: beam, constraints: [{use: required, phrases: [[99]]}]}")
+
+
 def test_sampling_depends_on_the_place_of_a_text_alone(predictor: Of) -> None:
     model, lines = predictor("pairs"), ["1 2 3"] * 40
     drawn = model.predict(lines, search="sample temperature=3.0 seed=4")
