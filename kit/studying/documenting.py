@@ -14,6 +14,7 @@ from kit.studying.charts import charts
 from kit.studying.locks import gathered_locks
 from kit.studying.page import spread
 from kit.studying.results import Outcome, Report
+from kit.studying.spending import spent
 
 PAGE = "studies.md"
 FIGURES = 4
@@ -66,7 +67,7 @@ def section(found: Report, folder: Path, file: Path) -> str:
         parts.append(_besides(found, outcome))
     locks = f"{study.name}.locks.json"
     write_text(figures / locks, json.dumps(gathered_locks(found.plan), indent=1, ensure_ascii=False) + "\n")
-    parts.append(f"**Command.** {command}; {_time(found)}. [What each run ran with](studies/{locks}).\n")
+    parts.append(f"**Command.** {command}; {spent(found.plan).words}. [What each run ran with](studies/{locks}).\n")
     return "\n".join(part for part in parts if part)
 
 
@@ -94,10 +95,3 @@ def _besides(found: Report, outcome: Outcome) -> str:
     lines = ["| measured besides | " + " | ".join(known) + " |", "|" + "---|" * (len(known) + 1)]
     lines += ["| " + " | ".join([name, *(spread(known[row].get(name)) for row in known)]) + " |" for name in names]
     return "\n".join(lines) + "\n"
-
-
-def _time(found: Report) -> str:
-    rows = [row for outcome in found.outcomes for row in outcome.rows]
-    seconds = sum(float(result["seconds"]) for row in rows for result in row.results.values())
-    runs = sum(len(row.results) for row in rows)
-    return f"{runs} runs, {seconds / 60:.1f} minutes of training in all (what a sweep tried besides not counted)"

@@ -11,6 +11,7 @@ from kit.runs.lock import Lock
 from kit.studying.charts import charts
 from kit.studying.planning import result_of
 from kit.studying.results import Outcome, Report, Row
+from kit.studying.spending import spent
 from kit.studying.statistics import Estimate
 
 STYLE = """
@@ -56,6 +57,7 @@ def page(found: Report) -> str:
     failures = [failure for outcome in found.outcomes for row in outcome.rows for failure in row.failures]
     if failures:
         parts.append(f"<h2>Failed cells</h2><pre>{escape(chr(10).join(failures))}</pre>")
+    parts.append(f'<p class="soft">{spent(found.plan).words}.</p>')
     parts.append(_made_with(found))
     head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     head += '<meta name="viewport" content="width=device-width,initial-scale=1">'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -56,6 +57,8 @@ def run_cell(folder: Path, kit: Kit, say: Callable[[str], None] | None = None) -
     assert recipe.training is not None
     (folder / FAILURE).unlink(missing_ok=True)
     silence()
+    # What was logged before a kill took time as well, though it is not this process that spent it.
+    began = time.monotonic() - _logged_seconds(MetricsFile(run.metrics).rows())
     result: dict[str, Any] = {"figures": {}, "series": [], "curves": {}, "steps": 0, "tokens": 0, "seconds": 0.0}
     if "end" in asked.when:
         _train(run, recipe, kit, say or (lambda text: None))
@@ -73,6 +76,7 @@ def run_cell(folder: Path, kit: Kit, say: Callable[[str], None] | None = None) -
             result["series"] += series
         sizes = [value for name, value in result["figures"].items() if name.endswith(f".{SIZE}")]
         result["parameters"] = int(sizes[-1]) if sizes else result["parameters"]
+        result["wall_seconds"] = time.monotonic() - began
         run.write(folder / RESULT, json.dumps(result, indent=1) + "\n")
     shutil.rmtree(run.checkpoints, ignore_errors=True)  # the weights that were kept are enough, and cells are many
     return result
@@ -116,8 +120,13 @@ def _trained(run: RunDirectory, recipe: Recipe, kit: Kit) -> dict[str, Any]:
         "curves": curves,
         "steps": int(rows[-1]["step"]) if rows else 0,
         "tokens": sum(float(row["tokens"]) for row in rows),
-        "seconds": sum(float(row["tokens"]) / float(row["tokens_per_second"]) for row in rows),
+        "seconds": _logged_seconds(rows),
     }
+
+
+def _logged_seconds(rows: list[dict[str, str]]) -> float:
+    """What the logged steps took; that of an interrupted training is what it would have been."""
+    return sum(float(row["tokens"]) / float(row["tokens_per_second"]) for row in rows)
 
 
 def _best_row(rows: list[dict[str, str]], watched: str, metric: str, kit: Kit) -> dict[str, str]:
