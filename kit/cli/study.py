@@ -109,6 +109,7 @@ def _show_plan(plan: Plan, out: Console) -> None:
 
 def show(found: Report, out: Console) -> None:
     """Everything that was compared, a table a condition."""
+    from kit.studying.results import TESTS
     from kit.studying.spending import spent
 
     section = found.plan.study.section
@@ -126,6 +127,7 @@ def show(found: Report, out: Console) -> None:
         for row in outcome.rows:
             for failure in row.failures:
                 out.print(f"[red]failed[/] {escape(failure.splitlines()[0])}", highlight=False, soft_wrap=True)
+    out.print(f"[dim]{TESTS}[/]", highlight=False)
     out.print(f"[dim]{spent(found.plan).words}[/]", highlight=False)
     if not found.complete:
         out.print("[yellow]not all cells have run yet[/]")

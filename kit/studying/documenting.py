@@ -13,7 +13,7 @@ from kit.runs.atomic import write_text
 from kit.studying.charts import charts
 from kit.studying.locks import gathered_locks
 from kit.studying.page import spread
-from kit.studying.results import Outcome, Report
+from kit.studying.results import TESTS, Outcome, Report
 from kit.studying.spending import spent
 
 PAGE = "studies.md"
@@ -61,7 +61,9 @@ def section(found: Report, folder: Path, file: Path) -> str:
         inside = drawn.index(">") + 1
         write_text(figures / name, drawn[:inside] + STYLE + drawn[inside:] + "\n")
         parts.append(f"![{chart.title}](studies/{name})\n")
-    parts.append(f"**Numbers.** {described.metric}, {better} is better; ± is half of a 95 % interval over seeds.\n")
+    parts.append(
+        f"**Numbers.** {described.metric}, {better} is better; ± is half of a 95 % interval over seeds. {TESTS}.\n"
+    )
     for outcome in found.outcomes:
         parts += [f"*{outcome.title}*\n" if outcome.title else "", _table(found, outcome), f"{outcome.verdict}.\n"]
         parts.append(_besides(found, outcome))

@@ -10,7 +10,7 @@ from kit.runs.atomic import write_text
 from kit.runs.lock import Lock
 from kit.studying.charts import charts
 from kit.studying.planning import result_of
-from kit.studying.results import Outcome, Report, Row
+from kit.studying.results import TESTS, Outcome, Report, Row
 from kit.studying.spending import spent
 from kit.studying.statistics import Estimate
 
@@ -46,7 +46,7 @@ def page(found: Report) -> str:
     parts += [f"<p>{escape(text)}</p>" for text in (section.claim, section.setup) if text]
     parts.append(
         f'<p class="soft">{escape(section.metric)}, {better} is better; ± is half of a 95 % interval over seeds '
-        "(Student's t). p: paired t-test against the base, adjusted for the number of comparisons (Holm).</p>"
+        f"(Student's t). {TESTS}.</p>"
     )
     for outcome in found.outcomes:
         parts.append(f"<h2>{escape(outcome.title)}</h2>" if outcome.title else "")

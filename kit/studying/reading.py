@@ -28,6 +28,8 @@ TRIAL = "trial"
 """What takes the place of an axis in a search."""
 OWN = "study."
 """Starts the paths that change the study itself, for one label of an axis, and not its recipe."""
+CHANGEABLE = ("measures", "when", "sweep", "quick.sweep")
+"""What a label may change of a study; the rest is the same for all, or nothing could be compared."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def _problems(study: Study, registry: Registry) -> Iterator[Problem]:
         yield Problem(found, ("budget",), hint="leave budget out, or compare values with axes in place of search")
     if section.search is None and not section.axes:
         yield Problem("nothing is varied", (), hint="add axes: {width: {path: model.width, values: [32, 64]}}")
+    yield from _own_problems(section)
     names = list(section.axes)
     if section.compare is not None and section.compare not in names:
         yield Problem(f"found '{section.compare}', wanted one of the axes: {', '.join(names)}", ("compare",))
@@ -177,3 +180,30 @@ def _problems(study: Study, registry: Registry) -> Iterator[Problem]:
     if "." not in section.metric and section.better is None and section.metric not in metrics:
         hint = f"one of {', '.join(metrics)}; or add better: lower"
         yield Problem(f"there is no metric '{section.metric}'", ("metric",), hint=hint)
+
+
+def _own_problems(section: StudySection) -> Iterator[Problem]:
+    """Paths that start with `study.` where they would change nothing."""
+    for path in section.changes:
+        if path.startswith(OWN):
+            name = path.removeprefix(OWN)
+            hint = f"write {name} in the study file itself"
+            yield Problem(f"found '{path}', wanted a path of the recipe", ("changes", path), hint=hint)
+    places = {("axes", name, "values"): axis.changes() for name, axis in section.axes.items()}
+    places["quick", "changes"] = {"quick": section.quick.changes}
+    for place, labels in places.items():
+        for label, changes in labels.items():
+            for path in changes:
+                name = path.removeprefix(OWN)
+                if path.startswith(OWN) and not any(f"{name}.".startswith(f"{known}.") for known in CHANGEABLE):
+                    wanted = ", ".join(OWN + known for known in CHANGEABLE)
+                    hint = f"{name.partition('.')[0]} is the same for all cells: write it in the study file itself"
+                    yield Problem(f"'{label}' sets '{path}', wanted one of {wanted}", place, hint=hint)
+    single = {("budget", "adjust"): section.budget.adjust}
+    if section.sweep is not None:
+        single["sweep", "path"] = section.sweep.path
+    if section.search is not None:
+        single |= {("search", "space", path): path for path in section.search.space}
+    for at, path in single.items():
+        if path.startswith(OWN):
+            yield Problem(f"found '{path}', wanted a path of the recipe, such as model.width", at)

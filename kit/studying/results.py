@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from kit.studying.planning import Plan, failure_of, result_of
-from kit.studying.statistics import Estimate, estimate, holm, paired_p
+from kit.studying.statistics import Estimate, estimate, holm, paired_p, picked_p
 
 LEVEL = 0.05
 """A difference less likely than this by chance is called significant."""
+TESTS = (
+    "p: paired t-test against the base, adjusted for the number of comparisons (Holm); of a winner: the largest of its "
+    "tests against the others, times half the number of values, since any of them could have come out best"
+)
+"""What the probabilities in a table are."""
 
 
 @dataclass
@@ -57,10 +63,15 @@ class Outcome:
 
     condition: tuple[tuple[str, str], ...]
     rows: list[Row]
-    winner: str | None = None
-    """The best mean."""
+    best: list[str] = field(default_factory=list)
+    """The best mean; several where they are exactly equal, none where nothing is known yet."""
     margin: float | None = None
-    """How likely the winner's lead over the next best is by chance (paired t-test); None where that cannot be said."""
+    """How likely the winner's lead over all others is by chance; None where that cannot be said."""
+
+    @property
+    def winner(self) -> str | None:
+        """Who is best; None where nobody is alone."""
+        return self.best[0] if len(self.best) == 1 else None
 
     @property
     def title(self) -> str:
@@ -70,15 +81,18 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """Who won, and whether that is more than chance."""
-        if self.winner is None:
+        if not self.best:
             return "no result yet"
+        if self.winner is None:
+            *others, last = self.best
+            return f"{', '.join(others)} and {last} are equal, and nobody wins"
         if len(self.rows) == 1:
             return f"only {self.winner} was tried"
         if self.margin is None:
             return f"{self.winner} is ahead; one seed says nothing about chance"
         if self.margin < LEVEL:
-            return f"{self.winner} wins (p = {self.margin:.2g} against the next best)"
-        return f"{self.winner} is ahead, not significantly (p = {self.margin:.2g} against the next best)"
+            return f"{self.winner} wins (p = {self.margin:.2g} against all others)"
+        return f"{self.winner} is ahead, not significantly (p = {self.margin:.2g} against all others)"
 
 
 @dataclass
@@ -141,12 +155,15 @@ def _judged(plan: Plan, condition: tuple[tuple[str, str], ...], rows: list[Row])
         chances.append(paired_p(differences))
     for row, chance in zip(rows, holm(chances), strict=True):
         row.p = chance
-    known = [row for row in rows if row.estimate is not None]
+    known = [row for row in rows if row.estimate is not None and math.isfinite(row.estimate.mean)]
     if not known:
         return Outcome(condition, rows)
-    order = sorted(known, key=lambda row: _mean(row) * (-1 if plan.higher else 1))
-    margin = paired_p(_differences(order[0], order[1])) if len(order) > 1 else None
-    return Outcome(condition, rows, order[0].label, margin)
+    top = (max if plan.higher else min)(_mean(row) for row in known)
+    best = [row for row in known if _mean(row) == top]
+    others = [row for row in known if row is not best[0]]
+    alone = len(best) == 1 and others
+    margin = picked_p([paired_p(_differences(best[0], other)) for other in others]) if alone else None
+    return Outcome(condition, rows, [row.label for row in best], margin)
 
 
 def _mean(row: Row) -> float:
@@ -162,7 +179,8 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     return {
         "condition": dict(outcome.condition),
         "winner": outcome.winner,
-        "p_against_next": outcome.margin,
+        "equal": outcome.best if outcome.winner is None else [],
+        "p_against_others": outcome.margin,
         "rows": [
             {
                 "label": row.label,

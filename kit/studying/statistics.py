@@ -57,6 +57,18 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
+def picked_p(values: Sequence[float | None]) -> float | None:
+    """How likely it is by chance that any of several comes out this far ahead of all others; None where not known.
+
+    values: the two-sided probabilities of the one that came out best against each other one. It beats all only if it
+    beats the nearest, hence the largest; each of them could have been the one, on one side, hence half their number.
+    """
+    known = [value for value in values if value is not None]
+    if not values or len(known) < len(values):
+        return None
+    return min(1.0, max(known) * (len(known) + 1) / 2)
+
+
 def distribution(t: float, freedom: int) -> float:
     """The share of Student's t below a value."""
     tail = 0.5 * _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)

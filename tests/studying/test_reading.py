@@ -10,6 +10,10 @@ from kit.studying.reading import read_study
 SEARCH = {"space": {"model.width": {"choices": [8, 16]}}}
 
 
+def labelled(path, value) -> dict:
+    return {"what": {"values": {"plain": {}, "other": {path: value}}}}
+
+
 def refused(write, kit, **changes) -> str:
     with pytest.raises(RecipeError) as caught:
         read_study(write(**changes), kit.registry)
@@ -42,6 +46,14 @@ def test_every_mistake_is_told_at_once(write, kit):
         ({"search": {"space": {"model.width": {"low": 8}}}}, "low and high"),
         ({"sweep": {"values": [0.1]}, "axes": None, "search": SEARCH}, "a search and a sweep cannot be had together"),
         ({"budget": {"same": "parameters"}, "axes": None, "search": SEARCH}, "no base to be made equal to"),
+        ({"changes": {"study.when": ["start"]}}, "write when in the study file itself"),
+        ({"axes": labelled("study.seeds", 5)}, "'other' sets 'study.seeds', wanted one of study.measures, study.when"),
+        ({"axes": labelled("study.budget", {"same": "flops"})}, "budget is the same for all cells"),
+        ({"axes": labelled("study.budget.same", "flops")}, "budget is the same for all cells"),
+        ({"axes": labelled("study.metric", "accuracy")}, "metric is the same for all cells"),
+        ({"quick": {"changes": {"study.seeds": 1}}}, "seeds is the same for all cells"),
+        ({"sweep": {"path": "study.seeds", "values": [1]}}, "wanted a path of the recipe"),
+        ({"axes": None, "search": {"space": {"study.seeds": {"choices": [1]}}}}, "wanted a path of the recipe"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from kit.studying.statistics import distribution, estimate, holm, paired_p, quantile
+from kit.studying.statistics import distribution, estimate, holm, paired_p, picked_p, quantile
 
 
 @pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)], ids=str)
@@ -36,3 +38,21 @@ def test_a_paired_test_sees_what_seeds_have_in_common():
 
 def test_several_tests_are_adjusted_in_order():
     assert holm([0.01, 0.04, None, 0.03]) == [pytest.approx(0.03), pytest.approx(0.06), None, pytest.approx(0.06)]
+
+
+def test_the_one_that_came_out_best_is_adjusted_for_having_been_picked():
+    assert picked_p([0.04]) == pytest.approx(0.04)  # of two, one has to
+    assert picked_p([0.01, 0.002, 0.004]) == pytest.approx(0.02)
+    assert picked_p([0.6, 0.9]) == 1.0
+    assert picked_p([]) is None and picked_p([0.01, None]) is None
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_where_all_are_alike_a_winner_is_called_in_one_case_of_twenty_at_most(count):
+    drawn = random.Random(0)
+    called = 0
+    for _ in range(1000):
+        values = sorted(([drawn.gauss(0, 1) for _ in range(3)] for _ in range(count)), key=sum)
+        chances = [paired_p([a - b for a, b in zip(values[-1], other, strict=True)]) for other in values[:-1]]
+        called += picked_p(chances) < 0.05
+    assert called / 1000 < 0.065  # three standard errors of 1,000 draws above 0.05 would be 0.071

@@ -62,7 +62,7 @@ def test_a_study_runs_at_its_quick_size(kit, tmp_path, name):
     assert found.complete
     for outcome in found.outcomes:
         assert all(len(row.values) == 2 and not row.failures for row in outcome.rows)
-        assert outcome.winner is not None
+        assert outcome.best
 
 
 def test_distance_costs_a_recurrence_and_not_attention(kit, tmp_path):
