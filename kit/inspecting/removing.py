@@ -24,8 +24,8 @@ from kit.runs.directory import RunDirectory
 from kit.runs.labels import write_labels
 from kit.runs.lock import Lock
 from kit.runs.sources import plugin_sources
-from kit.runs.tensors import write_tensors
 from kit.runs.used import used_parts
+from kit.runs.weights import keep_weights
 from kit.training.origin import read_origin, write_origin
 
 TOLERANCE = 1e-4
@@ -94,7 +94,7 @@ def save(smaller: Smaller, opened: OpenedRun, report: Mapping[str, Any]) -> RunD
     write_labels(run, opened.labels)
     parts = used_parts(smaller.recipe, opened.kit.registry)
     Lock.current(plugin_sources(opened.kit.plugins), seed=old.seed, data=old.data, parts=parts).write(run.lock)
-    write_tensors(run.weights, {name: value.cpu() for name, value in smaller.model.state_dict().items()})
+    keep_weights(run, {name: value.cpu() for name, value in smaller.model.state_dict().items()})
     run.write(run.reports / "pruning.json", json.dumps(report, indent=2) + "\n")
     run.write(run.recipe, to_yaml(smaller.recipe, opened.kit.registry))
     return run
