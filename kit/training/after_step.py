@@ -12,12 +12,14 @@ import pytorch_lightning as lightning
 from kit.runs.parts import Checkpoint
 from kit.training import randomness
 from kit.training.agreement import from_first, process
+from kit.training.breaks import Breaks, Unfinished
 from kit.training.evaluation import Evaluation, Evaluator
 from kit.training.interruption import Interruption
 from kit.training.logbook import Logbook
 from kit.training.progress import Reporter
 from kit.training.saving import Saver
 from kit.training.sharding import usable
+from kit.training.watch import SAVING
 
 PREFIX = "validation_"
 
@@ -58,6 +60,9 @@ class AfterStep(lightning.Callback):
         self.module.asked_to_stop = self.interruption.asked
         self.interruption.listen()
         self.reporter.start(self.module.step, self.training.steps)
+        if self.saver.unmeasured is not None:
+            self.module.mark(f"measuring after step {self.module.step}")
+            self._close(trainer, self.saver.unmeasured, self.evaluator)
         self._clock = time.monotonic()
 
     def on_train_batch_end(
@@ -71,23 +76,8 @@ class AfterStep(lightning.Callback):
         figures["tokens_per_second"] = figures["tokens"] / max(1e-9, now - self._clock)
         if self.saver.average is not None:
             self.saver.average.update(step)
-        score, best, shown = None, False, ""
         last = step >= self.training.steps
-        if self.evaluator is not None and (last or step % self.training.validate_every == 0):
-            measured = self._measure(self.evaluator)
-            figures |= {PREFIX + name: value for name, value in measured.figures.items()}
-            shown = ", ".join(f"{label} {value}" for label, value in measured.shown.items())
-            score = from_first(measured.figures[self.training.metric])
-            best = self.saver.patience.see(score)
-        if self.logbook is not None:
-            self.logbook.write(step, figures)
-        self.reporter.step(step, figures)
-        if score is not None:
-            self.reporter.say(f"step {step}: validation {shown}{'  (best so far)' if best else ''}")
-        ending = last or self.module.stopping or self.saver.patience.is_over
-        if best or ending or step % self.training.checkpoint_every == 0:
-            self.saver.save(score)
-        trainer.should_stop = ending
+        self._close(trainer, figures, self.evaluator if last or step % self.training.validate_every == 0 else None)
         self._clock = time.monotonic()
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
@@ -107,9 +97,41 @@ class AfterStep(lightning.Callback):
         if self.logbook is not None:
             self.logbook.close()
 
-    def _measure(self, evaluator: Evaluator) -> Evaluation:
-        with self._averaged(), usable(self.module.model):
-            return evaluator.measure(self.module.model)
+    def _close(self, trainer: lightning.Trainer, figures: dict[str, float], evaluator: Evaluator | None) -> None:
+        """What is done once a step is made; evaluator: where it is time to measure."""
+        step, score, best, shown = self.module.step, None, False, ""
+        measured = None if evaluator is None else self._measure(evaluator)
+        given_up = evaluator is not None and measured is None
+        caught_up = self.saver.unmeasured is not None and not given_up
+        self.saver.unmeasured = figures if given_up else None
+        row = dict(figures)
+        if measured is not None:
+            row |= {PREFIX + name: value for name, value in measured.figures.items()}
+            shown = ", ".join(f"{label} {value}" for label, value in measured.shown.items())
+            score = from_first(measured.figures[self.training.metric])
+            best = self.saver.patience.see(score)
+        if self.logbook is not None:
+            self.logbook.write(step, row)
+        self.reporter.step(step, row)
+        if score is not None:
+            self.reporter.say(f"step {step}: validation {shown}{'  (best so far)' if best else ''}")
+        ending = step >= self.training.steps or self.module.stopping or self.saver.patience.is_over
+        if best or ending or caught_up or step % self.training.checkpoint_every == 0:
+            self.module.mark(f"{SAVING} step {step}")
+            self.saver.save(score, again=caught_up)
+        trainer.should_stop = ending
+
+    def _measure(self, evaluator: Evaluator) -> Evaluation | None:
+        """None where some process was asked to stop: a run that goes on measures first."""
+        breaks = Breaks(self.interruption, self.module.model)
+        try:
+            if self.module.stopping:
+                return None
+            with self._averaged(), usable(self.module.model):
+                return evaluator.measure(self.module.model, breaks.piece)
+        except Unfinished:
+            self.module.stopping = True
+            return None
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:

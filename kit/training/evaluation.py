@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 
 from kit.contracts.data import Example
 from kit.contracts.metric import Answer, Metric, Results
@@ -16,6 +17,7 @@ from kit.data.rows import ExampleRows
 from kit.decoding.building import Writer
 from kit.model.families import Model
 from kit.training import randomness
+from kit.training.breaks import Piece, unbroken
 from kit.training.feeding import Feed
 
 
@@ -57,17 +59,22 @@ class Evaluator:
     labels: Sequence[str] = ()
     """The names of the classes, where there are classes."""
 
-    def measure(self, model: Model) -> Evaluation:
-        """Run the model over the feed; it is left as it was found, and so are the random generators."""
+    def measure(self, model: Model, piece: Piece = unbroken) -> Evaluation:
+        """Run the model over the feed; it is left as it was found, and so are the random generators.
+
+        piece: goes around each batch and each metric, and may end the measurement with an exception.
+        """
         trained = model.training
         model.eval()
         try:
-            with randomness.untouched(), torch.inference_mode():
-                return self._measure(model)
+            # Layers that are spread keep memory from the first time they compute, which training has to write to later.
+            spread = isinstance(model, FSDPModule)
+            with randomness.untouched(), torch.no_grad() if spread else torch.inference_mode():
+                return self._measure(model, piece)
         finally:
             model.train(trained)
 
-    def _measure(self, model: Model) -> Evaluation:
+    def _measure(self, model: Model, piece: Piece) -> Evaluation:
         write = any(metric.reads_answers for metric in self.metrics.values())
         device = next(model.parameters()).device
         nats = 0.0
@@ -75,19 +82,22 @@ class Evaluator:
         answers: dict[int, Answer] = {}
         examples: dict[int, Results] = {}
         for batch in self.feed.batches():
-            batch = batch.to(device)
-            loss = self.objective.loss(model, batch)
-            nats += float(loss.nats)
-            predicted += loss.count
-            correct += 0 if loss.correct is None else int(loss.correct)
-            written = dict(zip(batch.indices, self.answers(model, batch), strict=False)) if write else {}
+            with piece(True):
+                batch = batch.to(device)
+                loss = self.objective.loss(model, batch)
+                nats += float(loss.nats)
+                predicted += loss.count
+                correct += 0 if loss.correct is None else int(loss.correct)
+                written = dict(zip(batch.indices, self.answers(model, batch), strict=False)) if write else {}
             answers |= written
             examples |= _apart(loss, batch, written)
         indices = tuple(sorted(examples))
         ordered = [answers[index] for index in sorted(answers)]
         results = Results(nats, predicted, correct, ordered, [examples[index] for index in indices])
         figures = {"loss": nats / max(1, predicted)}
-        figures |= {name: metric.measure(results) for name, metric in self.metrics.items()}
+        for name, metric in self.metrics.items():
+            with piece(False):
+                figures[name] = metric.measure(results)
         signatures = {name: metric.signature() for name, metric in self.metrics.items() if metric.signature()}
         return Evaluation(figures, ordered, signatures, self._shown(figures), results, indices)
 

@@ -44,24 +44,26 @@ def fit(
     keep: is called once everything is restored, before the first step, to note what is trained from here on.
     """
     training, start = prepared.training, saver.module.step
-    if start >= training.steps or saver.patience.is_over:
+    measured = saver.unmeasured is None
+    if measured and (start >= training.steps or saver.patience.is_over):
         if keep is not None:
             keep()
         return None
     validated = "validation" in prepared.data.splits()
     evaluator = prepared.evaluator("validation", training.validation_examples) if validated else None
-    after = AfterStep(saver, reporter, evaluator, Logbook(run, start) if group.first else None, resumed, keep)
+    logbook = Logbook(run, start if measured else start - 1) if group.first else None
+    after = AfterStep(saver, reporter, evaluator, logbook, resumed, keep)
     plugged = [callback for found in kit.hooks.kit_callbacks(recipe=prepared.recipe) for callback in found]
     callbacks = [after, *plugged]
     if group.watch is not None:
-        group.watch.was_asked = after.interruption.asked
+        group.watch.was_asked, group.watch.tell = after.interruption.asked, after.interruption.tell
         callbacks = [Marks(group, saver.module), *callbacks, LastMark(group, saver.module)]
         saver.module.mark = group.mark
     trainer = _trainer(training, callbacks, run.path, group.member)
     shares = StepBatches(
         prepared.feed.sampler,
         start,
-        training.steps,
+        training.steps if measured else max(start + 1, training.steps),  # Lightning does not begin without a batch
         rank=trainer.global_rank,
         world=trainer.world_size,
         accumulate=training.accumulate,

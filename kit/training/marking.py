@@ -9,7 +9,6 @@ from torch import Tensor
 
 from kit.training.group import Group
 from kit.training.module import TrainingModule
-from kit.training.watch import SAVING
 
 
 class Marks(lightning.Callback):
@@ -35,7 +34,7 @@ class Marks(lightning.Callback):
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """The step is made."""
-        self.group.mark(f"{SAVING} step {self.module.step}")
+        self.group.mark(f"measuring after step {self.module.step}")
 
 
 class LastMark(lightning.Callback):

@@ -28,17 +28,24 @@ class Saver:
     average: Average | None = None
     saved: int | None = None
     """The step of the newest checkpoint."""
+    unmeasured: dict[str, float] | None = None
+    """The figures of the last step, where its measurement on held-out examples was given up and is still to be made."""
 
-    def save(self, score: float | None = None) -> None:
-        """Write a checkpoint of the step that was made last; all processes call it together."""
+    def save(self, score: float | None = None, *, again: bool = False) -> None:
+        """Write a checkpoint of the step that was made last; all processes call it together.
+
+        again: even where there is one already, because more is known than when it was written.
+        """
         step, model = self.module.step, self.module.model
-        if self.saved == step:
+        if self.saved == step and not again:
             return
         training: dict[str, Any] = {
             "step": step,
             "optimizer": lowered_state(model, self._optimizer()),
             "patience": self.patience.state(),
             "average": None if self.average is None else lowered(model, self.average.values),
+            "unmeasured": self.unmeasured,
+            "precision": self.module.trainer.precision_plugin.state_dict(),
         }
         state = Snapshot(lowered(model, model.state_dict()), training, randomness.take())
         self.store.save(step, state, score)
@@ -49,14 +56,17 @@ class Saver:
         load_weights(self.module.model, checkpoint.weights)
         self.module.step = self.saved = checkpoint.step
         self.patience.restore(checkpoint.training["patience"])
+        self.unmeasured = checkpoint.training.get("unmeasured")
         if self.average is not None:
             averaged = checkpoint.training["average"]
             # An average that is new to the run begins with the weights of now, and not with those of the very first.
             self.average.load(dict(self.module.model.named_parameters()) if averaged is None else averaged)
 
     def restore_rest(self, checkpoint: Checkpoint, seed: int) -> None:
-        """The optimizer, and last of all the random generators of this process."""
+        """The optimizer, the scale of float16, and last of all the random generators of this process."""
         load_optimizer(self._optimizer(), checkpoint.training["optimizer"])
+        if precision := checkpoint.training.get("precision"):  # how float16 scales its losses
+            self.module.trainer.precision_plugin.load_state_dict(precision)
         own = checkpoint.own[process()] if process() < len(checkpoint.own) else None
         if own is None:  # there are more processes than there were
             randomness.begin(seed, checkpoint.step, process())

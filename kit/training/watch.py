@@ -18,8 +18,9 @@ LEAVE_WITHIN = 25.0
 """Seconds that a process has to leave once it was asked to; schedulers kill after 30."""
 BEAT = 1.0
 """Seconds between two signs of life, or fewer where time is short."""
-SAVING = "measuring or saving after"
+SAVING = "saving"
 """What a process is doing that is not cut short when it was asked to stop."""
+_ASKED = "asked"
 
 
 @dataclass
@@ -54,6 +55,8 @@ class Watch:
         self.doing = "getting ready"
         self.was_asked: Callable[[], bool] = lambda: False
         """Says whether this process was asked to stop."""
+        self.tell: Callable[[], None] = lambda: None
+        """Says to this process that another was asked."""
         self.parent: int | None = None
         """The process that started this one, where it is to end with it."""
         self._asked_at: float | None = None
@@ -103,6 +106,10 @@ class Watch:
                 for beat, key in zip(self._beats.values(), keys, strict=True):
                     if self.store.check([key]):
                         beat.hear(self.store.get(key).decode())
+                if self.was_asked():
+                    self.store.set(_ASKED, "")
+                elif self.store.check([_ASKED]):
+                    self.tell()
                 if not self.member.first and self.store.check(["verdict"]):
                     self._end("", ProcessMissing.exit_code)
             except RuntimeError:

@@ -73,7 +73,20 @@ from kit import hookimpl
 kit_api = 1
 WHAT, RANK, STEP = os.environ.get("TROUBLE", "none:0:0").split(":")
 
+def slowly(*given):
+    Path("measuring").touch()
+    time.sleep({"metric": 100, "layers": 2}[WHAT])
+
+if WHAT == "metric":
+    from kit_metric.token_error import TokenErrorMetric
+    TokenErrorMetric.measure = slowly
+
 class Trouble(lightning.Callback):
+    def on_train_start(self, trainer, module):
+        if WHAT == "layers":
+            norm = next(layer for layer in reversed(list(module.modules())) if "Norm" in type(layer).__name__)
+            norm.register_forward_pre_hook(lambda layer, given: None if layer.training else slowly())
+
     def on_train_batch_start(self, trainer, module, batch, number):
         if trainer.global_rank != int(RANK) or number + 1 != int(STEP):
             return

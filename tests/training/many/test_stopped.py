@@ -43,13 +43,15 @@ def test_any_number_of_processes_goes_on(place: Place, alone: Path, fsdp: Path):
 
 
 def test_the_first_process_is_asked_and_more_go_on(place: Place, alone: Path, ddp: Path):
-    """One process is stopped and two go on."""
+    """One process is stopped and two go on, which hold the whole model each, or half of it."""
     command = place.start("train", "tiny.yaml")
     place.wait_for_step(12, command)
     os.kill(command.process.pid, signal.SIGTERM)
     assert command.end(within=60)[0] == TERMINATED
-    place.run("resume", "tiny", "training.devices=2")
-    assert farthest(losses(place.newest()), losses(alone)) < 1e-5
+    shutil.copytree(place.newest(), place.newest().with_name("2"))
+    for number, strategy in ((1, "ddp"), (2, "fsdp")):
+        place.run("resume", f"tiny/{number}", "training.devices=2", f"training.strategy={strategy}")
+        assert farthest(losses(place.folder / f"runs/tiny/{number}"), losses(alone)) < 1e-5
 
 
 @pytest.mark.parametrize("rank", [0, None], ids=["process 0", "the one that started them"])
@@ -61,6 +63,31 @@ def test_whoever_is_asked(place: Place, ddp: Path, rank: int | None):
     done = len(losses(place.newest()))
     assert losses(place.newest()) == losses(ddp)[:done]
     assert (place.newest() / "checkpoints" / f"step-{done:08d}").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "trouble", "rank"),
+    [("ddp", "metric", 1), ("fsdp", "layers", 0)],
+    ids=["a slow metric", "slow layers that are spread"],
+)
+def test_asked_while_held_out_examples_are_measured(
+    place: Place, request: pytest.FixtureRequest, strategy: str, trouble: str, rank: int
+):
+    """The measurement is given up by all, and made when the run goes on."""
+    many = ["training.devices=2", f"training.strategy={strategy}"]
+    command = place.start("train", "tiny.yaml", *many, TROUBLE=f"{trouble}:0:0")
+    place.wait_for((place.folder / "measuring").exists, command)
+    began = time.monotonic()
+    os.kill(command.ranks()[rank].pid, signal.SIGTERM)
+    code, text = command.end(within=60)
+    assert code == TERMINATED, text
+    assert time.monotonic() - began < 30
+    assert "everything is saved" in text
+    assert (place.newest() / "checkpoints" / "step-00000025").is_dir()
+    assert len(losses(place.newest())) == 25
+    figures = ("validation_loss", "validation_token_error")
+    whole: Path = request.getfixturevalue(strategy)
+    assert losses(place.run("resume", "tiny"), *figures) == losses(whole, *figures)
 
 
 def test_nobody_stays_when_the_one_that_started_them_is_killed(place: Place):
