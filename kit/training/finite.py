@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -26,11 +27,17 @@ class NotFinite(KitError):
     exit_code = 5
 
 
-def diagnosis(model: Model, objective: Objective, batches: Sequence[Batch], random_state: Tensor) -> NotFinite:
-    """Run the step again to find where it goes wrong, and say it."""
+def diagnosis(
+    model: Model,
+    objective: Objective,
+    batches: Sequence[Batch],
+    random_state: Tensor,
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> NotFinite:
+    """Run the step again, in the precision that it was made in, to find where it goes wrong, and say it."""
     step = batches[0].step if batches else 0
     found, culprit = "the loss or a gradient is not finite", batches[:1]
-    with randomness.untouched(), usable(model):
+    with randomness.untouched(), usable(model), precision():
         torch.set_rng_state(random_state)
         # All of them, even after the first is found: where layers are spread, processes compute together or not at all.
         layers = [_first_bad_output(model, objective, batch) for batch in batches]

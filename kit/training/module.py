@@ -87,6 +87,9 @@ class TrainingModule(lightning.LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Between the gradient and the update: agree on the figures, stop where something is not finite, and clip."""
+        scaler = getattr(self.trainer.precision_plugin, "scaler", None)
+        if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
+            scaler.unscale_(optimizer)  # a fused optimizer would do it in its update, which is too late to clip
         parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
         norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
@@ -106,7 +109,8 @@ class TrainingModule(lightning.LightningModule):
         numbers = [own[name] for name in names] + [places, padding, float(not finite), float(self.asked_to_stop())]
         *values, places_all, padding_all, broken, asked = summed(numbers)
         if broken:
-            raise diagnosis(self.model, self.objective, batches, self._random)
+            context = self.trainer.precision_plugin.forward_context
+            raise diagnosis(self.model, self.objective, batches, self._random, context)
         share = processes() * len(self._pieces)
         self.figures = {name: value / share for name, value in zip(names, values, strict=True)}
         self.figures |= {"gradient": norm, "rate": self._current_rate, "tokens": places_all - padding_all}
