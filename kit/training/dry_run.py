@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +17,7 @@ from kit.data.rows import ExampleRows, Rows
 from kit.data.steps import share_of
 from kit.memory import keep_memory, peak_memory
 from kit.recipe.sections import Recipe
+from kit.training.averaging import Average
 from kit.training.preparing import Prepared, prepare
 from kit.training.quiet import silence
 
@@ -59,7 +61,7 @@ def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
     seconds, tokens, places = _measure(prepared, device, processes)
     return TrainingPlan(
         parameters=sum(parameter.numel() for parameter in prepared.model.parameters()),
-        machine=_machine(device, processes, training.nodes),
+        machine=_machine(device, processes, training.nodes) + _whole(training.strategy, processes),
         objective=prepared.objective.part_name(),
         rows=_count(prepared.feed.rows),
         left_out=prepared.feed.left_out,
@@ -76,27 +78,41 @@ def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
 
 def _measure(prepared: Prepared, device: torch.device, processes: int) -> tuple[float, float, float]:
     """Seconds, real tokens and places of a step; the first step is not counted, since it warms up."""
-    model = prepared.model.to(device).train()
+    model, training = prepared.model.to(device).train(), prepared.training
     optimizer = prepared.choices.optimizer().build(parameter_groups(model))
+    ema = training.average.ema if training.average is not None else None
+    average = Average(model, ema) if ema is not None else None
     times, tokens, places = [], 0, 0
-    pieces = prepared.training.accumulate
+    pieces = training.accumulate
     for step in range(MEASURED + 1):
         began = time.monotonic()
         for piece in range(pieces):
             share = share_of(prepared.feed.sampler, step, piece * processes, processes * pieces)
             batch = prepared.feed.rows[share].to(device)
-            loss = prepared.objective.loss(model, batch)
-            extra = sum(collect_losses(model).values(), torch.zeros((), device=device))
+            with _computing_in(training.precision, device):
+                loss = prepared.objective.loss(model, batch)
+                extra = sum(collect_losses(model).values(), torch.zeros((), device=device))
             (loss.total / max(1, loss.count) + extra).backward()
             if step:
                 places += batch.positions * processes
                 tokens += (batch.positions - batch.padding) * processes
         optimizer.step()
         optimizer.zero_grad()
+        if average is not None:
+            average.update(step + 1)
         if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.monotonic() - began)
     return sum(times[1:]) / MEASURED, tokens / MEASURED, places / MEASURED
+
+
+def _computing_in(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    """As a training computes: matrices in half precision, weights and sums in float32."""
+    if precision == "float32":
+        return nullcontext()
+    # On a CPU a training takes bfloat16 for both.
+    half = torch.float16 if precision == "float16" and device.type != "cpu" else torch.bfloat16
+    return torch.autocast(device.type, dtype=half, cache_enabled=False)
 
 
 def _count(rows: Rows) -> int:
@@ -117,6 +133,13 @@ def _machine(device: torch.device, processes: int, nodes: int) -> str:
     name = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
     many = f"{processes} processes on {nodes} nodes" if nodes > 1 else f"{processes} processes"
     return f"{many}, each with {name}" if processes > 1 else name
+
+
+def _whole(strategy: str, processes: int) -> str:
+    """What the memory is of, where a process would hold less than was measured."""
+    if strategy != "fsdp" or processes == 1:
+        return ""
+    return "; time and memory are of the whole model on one, of which fsdp gives each a share"
 
 
 def _memory(device: torch.device) -> int:

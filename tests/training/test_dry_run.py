@@ -1,0 +1,37 @@
+"""What `kit train --dry-run` measures is what would be trained."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kit.training import dry_run
+
+
+def test_it_computes_in_the_precision_of_the_recipe_and_averages(tiny, kit, monkeypatch: pytest.MonkeyPatch):
+    seen: set[torch.dtype] = set()
+    updates: list[int] = []
+    known = torch.nn.functional.linear
+
+    def linear(x, weight, bias=None):
+        out = known(x, weight, bias)
+        seen.add(out.dtype)
+        return out
+
+    class Average(dry_run.Average):
+        def update(self, step):
+            updates.append(step)
+            super().update(step)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", linear)
+    monkeypatch.setattr(dry_run, "Average", Average)
+    dry_run.plan(tiny(), kit)
+    assert torch.bfloat16 not in seen and updates == []
+    dry_run.plan(tiny("training.precision=bfloat16", "training.average={ema: 0.9}"), kit)
+    assert torch.bfloat16 in seen and updates == [1, 2, 3, 4, 5]
+
+
+def test_it_says_what_memory_is_of_where_a_process_would_hold_less(tiny, kit):
+    many = ["training.devices=2", "training.accelerator=cpu"]
+    assert "whole model" not in dry_run.plan(tiny(*many), kit).machine
+    assert "memory are of the whole model on one" in dry_run.plan(tiny(*many, "training.strategy=fsdp"), kit).machine
