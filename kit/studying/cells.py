@@ -84,6 +84,11 @@ class Cell:
     swept: float | None = None
 
     @property
+    def digest(self) -> str:
+        """Of all that its result depends on: the recipe with its rate, steps and seed, and what is asked about it."""
+        return self.folder.name.rpartition("-")[2]
+
+    @property
     def title(self) -> str:
         """What a person reads while it runs."""
         swept = "" if self.swept is None else f" · {self.swept:g}"

@@ -81,7 +81,9 @@ class Study:
         found = {}
         for name, axis in self.section.axes.items():
             changes = axis.changes()
-            found[name] = {label: changes[label] for label in kept.get(name, changes)}
+            mine = kept.get(name, list(changes))
+            over = mine if isinstance(mine, dict) else {}
+            found[name] = {label: {**changes[label], **over.get(label, {})} for label in mine}
         return found
 
     def changed(self, changes: Mapping[str, Any], registry: Registry) -> StudySection:
@@ -189,7 +191,10 @@ def _own_problems(section: StudySection) -> Iterator[Problem]:
             name = path.removeprefix(OWN)
             hint = f"write {name} in the study file itself"
             yield Problem(f"found '{path}', wanted a path of the recipe", ("changes", path), hint=hint)
+    places: dict[tuple[str, ...], Mapping[str, Mapping[str, Any]]]
     places = {("axes", name, "values"): axis.changes() for name, axis in section.axes.items()}
+    kept = section.quick.axes.items()
+    places |= {("quick", "axes", name): labels for name, labels in kept if isinstance(labels, dict)}
     places["quick", "changes"] = {"quick": section.quick.changes}
     for place, labels in places.items():
         for label, changes in labels.items():
@@ -199,7 +204,7 @@ def _own_problems(section: StudySection) -> Iterator[Problem]:
                     wanted = ", ".join(OWN + known for known in CHANGEABLE)
                     hint = f"{name.partition('.')[0]} is the same for all cells: write it in the study file itself"
                     yield Problem(f"'{label}' sets '{path}', wanted one of {wanted}", place, hint=hint)
-    single = {("budget", "adjust"): section.budget.adjust}
+    single: dict[tuple[str, ...], str] = {("budget", "adjust"): section.budget.adjust}
     if section.sweep is not None:
         single["sweep", "path"] = section.sweep.path
     if section.search is not None:

@@ -108,8 +108,8 @@ class QuickSection(Section):
     """The seeds."""
     changes: Changes = Field(default_factory=dict)
     """Changes to every cell, laid over all others."""
-    axes: dict[str, list[str]] = Field(default_factory=dict)
-    """The labels that are kept of an axis."""
+    axes: dict[str, list[str] | dict[str, Changes]] = Field(default_factory=dict)
+    """The labels that are kept of an axis; or those labels with changes that are laid over their own."""
     sweep: list[float] | None = Field(default=None, min_length=1)
     """The values that are tried; left out, the first two."""
     trials: PositiveInt = 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from kit.studying.cells import Cell
 from kit.studying.planning import Plan, result_of
 
 
@@ -31,8 +33,8 @@ class Spent:
 
 def spent(plan: Plan) -> Spent:
     """What the runs that are done took."""
-    chosen = {}
-    swept = {}
+    chosen: dict[Path, Cell] = {}
+    swept: dict[Path, Cell] = {}
     for number in range(len(plan.combinations)):
         chosen |= {cell.folder: cell for cell in plan.cells(number) or ()}
         swept |= {cell.folder: cell for cell in plan.sweeps.get(number, ())}

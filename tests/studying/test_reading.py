@@ -52,6 +52,7 @@ def test_every_mistake_is_told_at_once(write, kit):
         ({"axes": labelled("study.budget.same", "flops")}, "budget is the same for all cells"),
         ({"axes": labelled("study.metric", "accuracy")}, "metric is the same for all cells"),
         ({"quick": {"changes": {"study.seeds": 1}}}, "seeds is the same for all cells"),
+        ({"quick": {"axes": {"norm": {"rms": {"study.seeds": 1}}}}}, "seeds is the same for all cells"),
         ({"sweep": {"path": "study.seeds", "values": [1]}}, "wanted a path of the recipe"),
         ({"axes": None, "search": {"space": {"study.seeds": {"choices": [1]}}}}, "wanted a path of the recipe"),
     ],

@@ -9,13 +9,14 @@ import pytest
 from kit.studying.budget import Counter
 from kit.studying.conducting import conduct
 from kit.studying.planning import Plan
-from kit.studying.reading import read_study
+from kit.studying.reading import Study, read_study
 from kit.studying.results import Report, report
 
 FOLDER = Path(__file__).parents[2] / "recipes" / "studies"
 STUDIES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 NINE = ["gradient_path", "heads", "long_range", "norm_placement", "parallel", "positions", "scaling_factor"]
 NINE += ["shakespeare", "static_contextual"]
+EQUAL = ["gradient_path", "long_range", "parallel", "static_contextual"]
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +29,12 @@ def _text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIT_DATA", str(tmp_path / "data"))
 
 
+def described(name: str, kit, *, quick: bool = False) -> Study:
+    return read_study(FOLDER / f"{name}.yaml", kit.registry, quick=quick)
+
+
 def quick(name: str, kit, tmp_path: Path) -> Report:
-    made = Plan(read_study(FOLDER / f"{name}.yaml", kit.registry, quick=True), kit, tmp_path / "studies")
+    made = Plan(described(name, kit, quick=True), kit, tmp_path / "studies")
     said: list[str] = []
     assert conduct(made, say=said.append) == 0, said
     return report(made)
@@ -78,6 +83,17 @@ def test_distance_costs_a_recurrence_and_not_attention(kit, tmp_path):
     assert waits["transformer"] == 2 and waits["rnn"] == 128
 
 
+def test_warm_up_is_tested_at_the_quick_size_too(kit, tmp_path):
+    found = quick("norm_placement", kit, tmp_path)
+    warmups = {
+        each.labels["warmup"]: each.recipe(found.plan.study, kit).training.schedule.warmup
+        for each in found.plan.combinations
+    }
+    assert warmups == {"none": 0, "100 steps": 2}
+    with_none, with_warmup = ({row.label: row.values for row in outcome.rows} for outcome in found.outcomes)
+    assert all(with_none[label][seed] != with_warmup[label][seed] for label in ("pre", "post") for seed in (0, 1))
+
+
 def test_static_vectors_are_left_with_chance(kit, tmp_path):
     pytest.importorskip("gensim")
     found = quick("static_contextual", kit, tmp_path)
@@ -102,11 +118,28 @@ def test_each_head_width_of_the_scaling_factor_has_a_rate_of_its_own(kit, tmp_pa
         assert found.plan.chosen(number).swept in (6e-4, 2e-3)
 
 
-def test_stacks_of_equal_parameters_are_within_five_per_cent(kit, tmp_path):
+def test_what_is_solved_for_is_what_is_built(kit, tmp_path):
     found = quick("long_range", kit, tmp_path)
     (outcome,) = found.outcomes
     sizes = [row.mean("parameters") for row in outcome.rows]
-    assert len(sizes) == 4 and all(abs(size / sizes[0] - 1) <= 0.05 for size in sizes), sizes
     counter = Counter(kit, found.plan.study.folder)
     counted = [counter.parameters(each.recipe(found.plan.study, kit)) for each in found.plan.combinations]
-    assert counted == sizes  # what is solved for is what is built
+    assert len(sizes) == 4 and counted == sizes
+
+
+def test_four_studies_compare_stacks_of_equal_parameters(kit):
+    assert [name for name in STUDIES if described(name, kit).section.budget.same == "parameters"] == EQUAL
+
+
+@pytest.mark.parametrize("size", ["quick", pytest.param("whole", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", EQUAL)
+def test_stacks_of_equal_parameters_are_within_five_per_cent(kit, tmp_path, name, size):
+    study = described(name, kit, quick=size == "quick")
+    made, counter = Plan(study, kit, tmp_path / "studies"), Counter(kit, study.folder)
+    sizes: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
+    for each in made.combinations:
+        label = each.labels[study.compared]
+        sizes.setdefault(each.condition(study.compared), {})[label] = counter.parameters(each.recipe(study, kit))
+    for found in sizes.values():
+        base = found[study.base_label()]
+        assert len(found) > 2 and all(abs(count / base - 1) <= 0.05 for count in found.values()), found
