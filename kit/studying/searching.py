@@ -26,17 +26,18 @@ def search(plan: Plan, *, jobs: int = 1, without: Sequence[str] = (), say: Say |
 
     jobs: how many processes run cells side by side, and how many trials are proposed at a time.
     """
-    searcher = _Searcher(plan, jobs, without, say or (lambda text: None))
-    while batch := searcher.proposed():
-        searcher.run(batch)
+    with Workers(jobs, without) as workers:
+        searcher = _Searcher(plan, jobs, workers, say or (lambda text: None))
+        while batch := searcher.proposed():
+            searcher.run(batch)
     return searcher.failed
 
 
 class _Searcher:
-    def __init__(self, plan: Plan, jobs: int, without: Sequence[str], say: Say) -> None:
+    def __init__(self, plan: Plan, jobs: int, workers: Workers, say: Say) -> None:
         self.plan = plan
         self.jobs = jobs
-        self.without = without
+        self.workers = workers
         self.say = say
         self.trials = Trials(plan)
         self.failed = 0
@@ -78,7 +79,7 @@ class _Searcher:
             tell()
 
         if left:
-            Workers(self.jobs, self.without).run(list(left), ended)
+            self.workers.run(list(left), ended)
         tell()
 
     def _tell(self, trial: optuna.Trial, cells: list[Cell], troubles: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ so that a machine that shares the storage and no folder can show it.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping
 from importlib import import_module
@@ -30,6 +31,8 @@ RESULTS = "results"
 """Holds what came of each seed."""
 LEFT_OUT = ("series", "curves")
 """What results hold besides figures and costs; a database is not for that."""
+OPENINGS = 5
+"""How often a storage is opened: of machines that make its tables at the same time all but one are refused."""
 PATIENCE = 5.0
 """Seconds after which a trial that nobody holds was given up before anybody could say so."""
 
@@ -121,13 +124,32 @@ def opened(plan: Plan) -> optuna.Study:
     if storage is None:
         journal = import_module("optuna.storages.journal")
         storage = library.storages.JournalStorage(journal.JournalFileBackend(str(plan.folder / "trials.log")))
-    found: optuna.Study = library.create_study(
-        study_name=plan.study.name,
-        storage=storage,
-        load_if_exists=True,
-        direction="maximize" if plan.higher else "minimize",
-    )
-    return found
+    for left in reversed(range(OPENINGS)):
+        try:
+            found: optuna.Study = library.create_study(
+                study_name=plan.study.name,
+                storage=storage,
+                load_if_exists=True,
+                direction="maximize" if plan.higher else "minimize",
+            )
+        except (library.exceptions.StorageInternalError, *_database_errors()) as error:
+            if not left:
+                raise KitError(
+                    f"search.storage cannot be opened: {str(error).splitlines()[0]}\n"
+                    "    start the database, mend its address, or leave storage out for a journal in the study's folder"
+                ) from None
+            time.sleep(0.1 + random.random())
+        else:
+            return found
+    raise AssertionError
+
+
+def _database_errors() -> tuple[type[Exception], ...]:
+    try:
+        errors: type[Exception] = import_module("sqlalchemy.exc").SQLAlchemyError
+    except ImportError:
+        return ()
+    return (errors,)
 
 
 def tried(plan: Plan) -> list[Combination]:

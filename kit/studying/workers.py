@@ -10,7 +10,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from kit.kit import Kit
@@ -25,7 +25,7 @@ Ended = Callable[[Path, str | None], None]
 
 
 class Workers:
-    """A few processes, each running one cell after another."""
+    """A few processes, each running one cell after another; in a `with` they stay from one run to the next."""
 
     def __init__(self, count: int, without: Sequence[str] = ()) -> None:
         """without: plugins to leave out, as this process was told."""
@@ -33,6 +33,15 @@ class Workers:
         self.without = tuple(without)
         self._context = get_context("spawn")
         self._idle: list[_Worker] = []
+        self._stay = False
+
+    def __enter__(self) -> Self:
+        self._stay = True
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stay = False
+        self.close()
 
     def run(self, folders: Sequence[Path], ended: Ended) -> None:
         """Run the cells in these folders; `ended` is told of each, with what went wrong where something did."""
@@ -60,7 +69,8 @@ class Workers:
             self._wait_for(list(busy.values()))
             raise
         finally:
-            self.close()
+            if not self._stay:
+                self.close()
 
     def close(self) -> None:
         """End all that have nothing to do."""

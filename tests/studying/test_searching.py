@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kit import KitError
 from kit.cli.console import screen
 from kit.cli.study import show
 from kit.studying import trials
@@ -38,9 +39,16 @@ def here(plan, monkeypatch):
 
     class Here:
         def __init__(self, count, without):
-            counts.append(count)
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *raised):
+            pass
 
         def run(self, folders, ended):
+            counts.append(len(folders))
             for folder in folders:
                 ended(folder, attempt(folder, made[-1].kit))
 
@@ -86,6 +94,31 @@ def test_the_storage_may_be_a_database(plan, tmp_path):
     made = plan(axes=None, search={"space": SPACE, "trials": 1, "storage": url}, seeds=1)
     assert opened(made).study_name == opened(made).study_name == "small"
     assert (tmp_path / "shared.db").is_file()
+
+
+def test_machines_may_make_the_tables_at_the_same_time(plan, tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    made = plan(axes=None, search={"space": SPACE, "trials": 1, "storage": url}, seeds=1)
+    import optuna
+    from sqlalchemy.exc import OperationalError
+
+    make, refusals = optuna.create_study, iter([OperationalError("", {}, Exception("table studies already exists"))])
+
+    def refused_once(**given):
+        for error in refusals:
+            raise error
+        return make(**given)
+
+    monkeypatch.setattr(optuna, "create_study", refused_once)
+    assert opened(made).study_name == "small"
+
+
+def test_a_database_that_is_not_there_is_told_without_a_trace(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "OPENINGS", 2)
+    url = f"sqlite:///{tmp_path / 'no' / 'such' / 'folder' / 'shared.db'}"
+    made = plan(axes=None, search={"space": SPACE, "trials": 1, "storage": url}, seeds=1)
+    with pytest.raises(KitError, match=r"search\.storage cannot be opened: .*unable to open"):
+        opened(made)
 
 
 def test_a_trial_that_cannot_be_is_told_as_failed_and_the_rest_runs(here):
@@ -143,7 +176,7 @@ def test_a_process_whose_number_is_used_again_is_gone():
 def test_jobs_are_trials_at_a_time(here):
     made = here()
     assert search(made, jobs=2) == 0
-    assert here.counts == [2, 2]  # two trials, then the third
+    assert here.counts == [2, 1]
     assert [trial.state.name for trial in opened(made).get_trials()] == ["COMPLETE"] * 3
 
 
