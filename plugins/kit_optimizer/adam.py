@@ -23,7 +23,7 @@ class AdamOptions(Options):
     epsilon: PositiveFloat = 1e-9
     """Added to the root of the mean square."""
     fused: bool = True
-    """One fused call for all parameters, where torch can; turn it off for 16-bit floats with clipped gradients."""
+    """One fused call for all parameters, where torch can."""
 
 
 class AdamOptimizer(Optimizer):

@@ -25,7 +25,7 @@ class AdamWOptions(Options):
     weight_decay: NonNegativeFloat = 0.01
     """The share of a weight that is taken away at each step, times the rate."""
     fused: bool = True
-    """One fused call for all parameters, where torch can; turn it off for 16-bit floats with clipped gradients."""
+    """One fused call for all parameters, where torch can."""
 
 
 class AdamWOptimizer(Optimizer):
