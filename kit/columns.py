@@ -1,4 +1,4 @@
-"""Keys stored by column, those of a group as [E, K]: when that pays, and attention to keys that lie so.
+"""Attention of a few queries on a CPU in two products, and keys stored by column for it, those of a group as [E, K].
 
 Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a key, F width of a value.
 """
@@ -12,6 +12,9 @@ MANY = 128
 """Rows times groups from which on keys that several queries read are stored by column."""
 FEW = 64
 """Up to so many queries are multiplied with keys that lie by column; for more there is torch's kernel."""
+VERY_FEW = 8
+"""The same for keys that lie by row, where there are as many rows times heads as SEVERAL."""
+SEVERAL = 16
 
 
 def many(k_BGKE: Tensor) -> bool:
@@ -41,8 +44,23 @@ def chosen_rows(k_BGKE: Tensor, rows: Tensor) -> Tensor:
     return k_BGKE.index_select(0, rows)
 
 
-def attend_by_column(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, mask: Tensor | None) -> Tensor:
-    """Attention of a few queries to keys that are stored by column: [B, H, Q, F]; mask: what is added to scores."""
+def better_in_products(q_BHQE: Tensor, k_BGKE: Tensor) -> bool:
+    """Whether a few products are sooner done than torch's kernel, whose blocks are made for many queries.
+
+    One query of 25 keys in 256 rows and heads takes 0.11 ms instead of 0.17 on a core, of 80 keys 0.27 instead of 1.4.
+    """
+    # How keys are stored comes first: a graph that is exported must not look at how many queries there are.
+    if by_column(k_BGKE):
+        return q_BHQE.shape[2] <= FEW
+    if torch.compiler.is_compiling() or torch.is_grad_enabled() or k_BGKE.device.type != "cpu":
+        return False
+    rows, heads, queries, _ = q_BHQE.shape
+    exact = q_BHQE.dtype in (torch.float32, torch.float64)
+    return exact and queries <= VERY_FEW and rows * heads >= SEVERAL
+
+
+def attend_in_products(q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, mask: Tensor | None) -> Tensor:
+    """Attention of a few queries in two products: [B, H, Q, F]; mask: what is added to scores."""
     rows, heads, queries, width = q_BHQE.shape
     # Heads that share keys are queries of one head; R: rows times groups, N: queries of all heads of a group.
     q_RNE = q_BHQE.reshape(rows * k_BGKE.shape[1], -1, width)

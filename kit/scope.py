@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit.columns import FEW, attend_by_column, by_column
+from kit.columns import attend_in_products, better_in_products
 from kit.contracts.mask import Facts, Mask
 from kit.dropout import drop
 from kit.errors import KitError
@@ -150,9 +150,8 @@ class Scope:
         if bias is None and dropout == 0.0 and q_BHQE.is_cuda and self._in_blocks(q_BHQE, v_BGKF):
             return self._attend_in_blocks(q_BHQE, k_BGKE, v_BGKF, scale)
         mask = self._additive_mask(q_BHQE.dtype) if bias is None else self._masked(bias)
-        # How keys are stored comes first: a graph that is exported must not look at how many queries there are.
-        if by_column(k_BGKE) and q_BHQE.shape[2] <= FEW and dropout == 0.0 and self.seeing is None:
-            return attend_by_column(q_BHQE, k_BGKE, v_BGKF, scale, mask)
+        if dropout == 0.0 and better_in_products(q_BHQE, k_BGKE) and self.seeing is None:
+            return attend_in_products(q_BHQE, k_BGKE, v_BGKF, scale, mask)
         out = F.scaled_dot_product_attention(
             q_BHQE, k_BGKE, v_BGKF, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=grouped
         )

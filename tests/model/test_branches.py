@@ -119,8 +119,8 @@ def test_what_no_row_descends_from_is_forgotten(
     model = build(family, length=128, **VARIANTS[variant])
     source, prompt = (texts(*(lengths * (24 if many else 1))) for lengths in ([3, 8, 5], [2, 4, 1]))
     by_column: list[int] = []
-    attend = kit.scope.attend_by_column
-    monkeypatch.setattr(kit.scope, "attend_by_column", lambda *given: by_column.append(1) or attend(*given))
+    attend = kit.scope.attend_in_products
+    monkeypatch.setattr(kit.scope, "attend_in_products", lambda *given: by_column.append(1) or attend(*given))
     with torch.no_grad():
         shared, apart = begin(model, source), begin(model, source)
         found, keys = beam_for_long(shared, prompt, apart=False)

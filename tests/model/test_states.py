@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kit import KeyValueState, MemoryState, Scope, TensorState
-from kit.columns import MANY, attend_by_column, by_column, to_columns
+from kit.columns import MANY, attend_in_products, by_column, to_columns
 from kit.layout import Layout
 
 
@@ -63,7 +63,7 @@ def test_a_state_that_is_shared_late_stays_what_it_was() -> None:
 def test_attention_to_columns_is_attention(groups: int) -> None:
     q, (k, v) = torch.randn(3, 4, 5, 6).double(), torch.randn(2, 3, groups, 7, 6).double()
     mask = torch.randn(3, 1, 5, 7).double()
-    found = attend_by_column(q, to_columns(k), v, 0.3, mask)
+    found = attend_in_products(q, to_columns(k), v, 0.3, mask)
     scope = Scope(Layout((3, 5), q.device), Layout((3, 7), q.device))
     weights = (scope.scores(q, k, 0.3) + mask).softmax(-1)
     assert (found - weights @ v.repeat_interleave(4 // groups, 1)).abs().max() < 1e-12
