@@ -11,7 +11,7 @@ import pytorch_lightning as lightning
 
 from kit.runs.parts import Checkpoint
 from kit.training import randomness
-from kit.training.agreement import from_first, process
+from kit.training.agreement import data_process, from_first
 from kit.training.evaluation import Evaluation, Evaluator
 from kit.training.interruption import Interruption
 from kit.training.logbook import Logbook
@@ -50,7 +50,7 @@ class AfterStep(lightning.Callback):
             self.saver.restore_rest(self.resumed, self.training.seed)
             self.resumed = None
         else:
-            randomness.begin(self.training.seed, 0, process())
+            randomness.begin(self.training.seed, 0, data_process(self.training.tensor))
         self.module.asked_to_stop = self.interruption.asked
         self.interruption.listen()
         self.reporter.start(self.module.step, self.training.steps)

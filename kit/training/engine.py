@@ -213,8 +213,8 @@ def _fit(
         prepared.feed.sampler,
         start,
         training.steps,
-        rank=trainer.global_rank,
-        world=trainer.world_size,
+        rank=trainer.global_rank // training.tensor,
+        world=trainer.world_size // training.tensor,
         accumulate=training.accumulate,
     )
     loader = load(prepared.feed.rows, shares, workers=training.workers, pin=trainer.strategy.root_device.type == "cuda")
