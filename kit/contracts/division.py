@@ -1,4 +1,4 @@
-"""What one of several processes keeps of a part that they share: rows or columns of its parameters, and a part for them.
+"""What one of several processes keeps of a part that they share: rows or columns of its parameters, and what uses them.
 
 Megatron-LM (Shoeybi et al. 2019), section 3: the first matrices are cut by output, the last one by input, so that what
 the processes give only has to be summed.

@@ -49,7 +49,7 @@ class HiddenFeedforward(Feedforward):
 
     @abstractmethod
     def activate(self, hidden: Tensor) -> Tensor:
-        """The activation of the hidden layer, number by number; where numbers need each other, override `divided` too."""
+        """The activation of the hidden layer, number by number; override `divided` where they need each other."""
 
     def divided(self, share: int, of: int) -> Division | None:
         """Some of the hidden numbers; None where they cannot be shared out evenly."""

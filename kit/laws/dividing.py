@@ -27,7 +27,7 @@ def _stays_whole(subject: Subject) -> str | None:
 def _shares(trial: Trial, part: torch.nn.Module) -> list[tuple[Part, Tensor | None]] | None:
     """The part of each share, and the bias that is added once; None where it stays whole."""
     assert isinstance(part, Part)
-    shares = []
+    shares: list[tuple[Part, Tensor | None]] = []
     for share in range(OF):
         division = part.divided(share, OF)
         held = None if division is None else division.held(part)

@@ -1,6 +1,6 @@
 """Divides the parts of a model that allow it among a few processes, each of which then computes its share of a layer.
 
-Tensor parallelism, after Megatron-LM (Shoeybi et al. 2019). All else is whole on every process and stays the same there.
+Tensor parallelism, after Megatron-LM (Shoeybi et al. 2019). All else is whole, and the same, on every process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Divided parts in a checkpoint: put together when it is saved, so that any number of processes can load it, and cut again.
+"""Divided parts, put together again: in checkpoints, so that any number of processes can load them, and in norms.
 
 All processes have to ask for the same in the same order.
 """
@@ -103,7 +103,8 @@ def _join(value: Tensor, cuts: Cuts, how: Divided) -> Tensor:
     shares = [torch.empty_like(own) for _ in range(how.of)]
     distributed.all_gather(shares, own, group=how.group)
     places = torch.tensor([place for each in cuts.places for place in each], device=own.device)
-    together = torch.empty_like(torch.cat(shares, cuts.axis)).index_copy_(cuts.axis, places, torch.cat(shares, cuts.axis))
+    beside = torch.cat(shares, cuts.axis)
+    together = torch.empty_like(beside).index_copy_(cuts.axis, places, beside)
     if isinstance(value, DTensor):
         return distribute_tensor(together, value.device_mesh, value.placements)
     return together

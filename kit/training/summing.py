@@ -64,10 +64,15 @@ class WithoutBias(nn.Linear):
 @contextmanager
 def own_chance(share: int, device: torch.device) -> Iterator[None]:
     """Random numbers inside differ between shares; after it all of them go on alike."""
+    before = torch.get_rng_state()
     seed = int(torch.randint(1 << 62, ()))
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed + share)
+        fresh = torch.get_rng_state()
         yield
+        unused = device.type == "cpu" and torch.equal(fresh, torch.get_rng_state())
+    if unused:  # then one process alone would have drawn nothing either
+        torch.set_rng_state(before)
 
 
 def _summed(x: Tensor, group: ProcessGroup) -> Tensor:
