@@ -14,8 +14,10 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from kit.contracts.attention import Attention
 from kit.contracts.division import Division, kept
+from kit.contracts.feedforward import Feedforward
 from kit.contracts.part import Part
 from kit.contracts.position import Position
+from kit.errors import KitError
 from kit.matrices import speed_up
 from kit.model.families import Model
 from kit.training import randomness
@@ -78,6 +80,20 @@ def divide(model: Model, mesh: DeviceMesh) -> None:
     # A layer that stands in several places has several names.
     named = model.named_parameters(remove_duplicate=False)
     setattr(model, _ATTRIBUTE, Divided(group, share, of, {name: cuts[it] for name, it in named if it in cuts}))
+
+
+def told(model: Model, of: int) -> str:
+    """Which parts so many processes share, for people; an error where there is none."""
+    shared = {part.site.name for part in divisible(model, of)[0]}
+    found = [part.site.name for part in model.modules() if isinstance(part, (Attention, Feedforward))]
+    names = list(dict.fromkeys(name for name in found if name not in shared))
+    if not shared:
+        raise KitError(
+            f"training.tensor is {of}, and no part of this model can be shared by {of} processes: {', '.join(names)} "
+            "stay whole\n    set training.tensor to 1, or take heads, groups and hidden widths that it divides"
+        )
+    whole = f"; whole in each: {', '.join(names)}" if names else ""
+    return f"{of} processes share {len(shared)} parts{whole}"
 
 
 def divisible(model: Model, of: int) -> tuple[list[Part], list[Position]]:

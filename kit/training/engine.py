@@ -33,6 +33,7 @@ from kit.runs.used import used_parts
 from kit.training.after_step import AfterStep
 from kit.training.averaging import Average
 from kit.training.choosing import Choices
+from kit.training.dividing import told
 from kit.training.evaluation import Evaluation
 from kit.training.finishing import finish
 from kit.training.group import Group, joined
@@ -144,6 +145,8 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
         _begin_from(run, model)
         if group.first:
             run.write(run.recipe, to_yaml(prepared.recipe, kit.registry))
+    if training.tensor > 1:
+        reporter.say(told(model, training.tensor))
     choices = prepared.choices
     module = TrainingModule(model, prepared.objective, choices.optimizer(), choices.schedule(), training)
     average = Average(model, averaged.ema) if averaged is not None and averaged.ema is not None else None

@@ -70,10 +70,11 @@ def gradient_norm(model: nn.Module) -> Tensor:
     """The norm of the gradient of the whole model, of whatever is whole on several processes counted once."""
     how = divided(model)
     found = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
-    if how is None:
+    if how is None or not how.cuts:
         return _norm(list(found.values()))
     same = _norm([gradient for name, gradient in found.items() if name not in how.cuts])
     square = _norm([gradient for name, gradient in found.items() if name in how.cuts]).square()
+    square = square.to(next(model.parameters()).device)
     distributed.all_reduce(square, group=how.group)
     return (same.square() + square).sqrt()
 

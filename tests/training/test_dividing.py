@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit import KitError
-from kit.training.dividing import divisible
+from kit.training.dividing import divisible, told
 from kit.training.membership import Member, as_started
 from kit.training.preparing import prepare
 from kit.training.slurm import Job
@@ -44,6 +44,13 @@ def divided(tiny, kit, *changes: str, of: int = 2) -> set[str]:
 )
 def test_parts_that_can_be_shared(tiny, kit, changes: list[str], whole: set[str]):
     assert divided(tiny, kit, *changes) == ENCODER | {SELF, CROSS, FORWARD} - whole
+
+
+def test_what_stays_whole_is_told(tiny, kit):
+    some = prepare(tiny("model.decoder.cross_attention={use: talking_heads, heads: 2}"), kit).model
+    assert told(some, 2) == "2 processes share 4 parts; whole in each: decoder.0.cross_attention"
+    with pytest.raises(KitError, match="no part of this model can be shared by 5 processes: encoder"):
+        told(some, 5)
 
 
 def test_three_processes_cannot_share_two_heads(tiny, kit):
