@@ -15,6 +15,7 @@ _HOMES = {
     "kit.contracts.attention": "Abilities Attention",
     "kit.contracts.constraint": "Constraint Encode History Phrase hide_token only_token",
     "kit.contracts.data": "Data Example Split Task",
+    "kit.contracts.division": "Division in_order",
     "kit.contracts.embedding": "Embedding",
     "kit.contracts.exporter": "ExportCheck ExportSample Exportable Exporter",
     "kit.contracts.feedforward": "Feedforward",

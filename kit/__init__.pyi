@@ -17,6 +17,8 @@ from kit.contracts.data import Data as Data
 from kit.contracts.data import Example as Example
 from kit.contracts.data import Split as Split
 from kit.contracts.data import Task as Task
+from kit.contracts.division import Division as Division
+from kit.contracts.division import in_order as in_order
 from kit.contracts.embedding import Embedding as Embedding
 from kit.contracts.exporter import Exportable as Exportable
 from kit.contracts.exporter import ExportCheck as ExportCheck

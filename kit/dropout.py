@@ -54,6 +54,8 @@ def drop(x: Tensor, chance: float, training: bool = True) -> Tensor:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, chance)
+    if x.numel() == 0:
+        return x
     dropped: Tensor = _WordDropout.apply(x, chance)  # type: ignore[no-untyped-call]
     return dropped
 

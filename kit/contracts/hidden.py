@@ -9,6 +9,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from kit.component import Dims, Options, Site
+from kit.contracts.division import Division, in_order
 from kit.contracts.feedforward import Feedforward
 from kit.dropout import Dropout
 
@@ -48,7 +49,17 @@ class HiddenFeedforward(Feedforward):
 
     @abstractmethod
     def activate(self, hidden: Tensor) -> Tensor:
-        """The activation of the hidden layer."""
+        """The activation of the hidden layer, number by number; override `divided` where they need each other."""
+
+    def divided(self, share: int, of: int) -> Division | None:
+        """Some of the hidden numbers; None where they cannot be shared out evenly."""
+        hidden = self.down.in_features
+        if hidden % of:
+            return None
+        own = in_order(share, of, hidden)
+        options = self.options.model_copy(update={"hidden": len(own)})
+        cuts = {"up.weight": (0, own), "up.bias": (0, own), "down.weight": (1, own)}
+        return Division(cuts, "down", lambda: type(self)(options, self.dims, self.site))
 
     def transform(self, x: Tensor) -> Tensor:
         """Up, activate, down."""

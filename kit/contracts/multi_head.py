@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from kit.component import Dims, Options, Site
 from kit.contracts.attention import Attention
-from kit.contracts.narrowing import Kept, narrowed_parameters, narrowed_scope
+from kit.contracts.division import Division
+from kit.contracts.narrowing import Kept, divided_heads, narrowed_parameters, narrowed_scope
 from kit.dropout import drop
 from kit.errors import Problem
 from kit.layout import Layout
@@ -197,6 +198,10 @@ class MultiHeadAttention(Attention):
     def with_heads(self, chosen: Sequence[int]) -> dict[str, Tensor] | None:
         """Cut out of the projections; None where a variant has parameters that it does not name in `by_head`."""
         return narrowed_parameters(self, chosen)
+
+    def divided(self, share: int, of: int) -> Division | None:
+        """Some of the heads; None where a variant has parameters that it does not name in `by_head`."""
+        return divided_heads(self, share, of)
 
     def start(self) -> State:
         """Keys and values of what was read, or of the memory."""

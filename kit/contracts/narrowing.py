@@ -6,11 +6,13 @@ Shapes: H heads, G groups of keys, Q queries, K keys, E width of a query or key,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from kit.contracts.division import Cut, Division, in_order, kept
 
 if TYPE_CHECKING:
     from kit.contracts.multi_head import MultiHeadAttention
@@ -79,6 +81,23 @@ def narrowed_parameters(part: MultiHeadAttention, chosen: Sequence[int]) -> dict
 
     A parameter that a variant adds has to be named in `by_head`, or nobody could know which part of it is whose.
     """
+    return _cut(dict(part.named_parameters()), head_cuts(part, chosen))
+
+
+def divided_heads(part: MultiHeadAttention, share: int, of: int) -> Division | None:
+    """Some of its heads, with the keys that they look at; None where heads or keys cannot be shared out evenly.
+
+    Values that are made in two steps have a first one that is the same for all heads.
+    """
+    if part.heads % of or part.groups % of or part.kept is not None or hasattr(part, "value_up"):
+        return None
+    own = in_order(share, of, part.heads)
+    site = replace(part.site, kept={**part.site.kept, part.site.name: own})
+    return Division(head_cuts(part, own), "output", lambda: type(part)(part.options, part.dims, site))
+
+
+def head_cuts(part: MultiHeadAttention, chosen: Sequence[int]) -> dict[str, Cut]:
+    """What belongs to these heads of each parameter whose places belong to heads."""
     now = part.kept or Kept(tuple(range(part.heads)), part.heads // part.groups)
     left = Kept(tuple(now.heads[head] for head in chosen), now.size)
     groups = [now.groups.index(group) for group in left.groups]
@@ -87,7 +106,7 @@ def narrowed_parameters(part: MultiHeadAttention, chosen: Sequence[int]) -> dict
     low_rank = hasattr(part, "value_up")
     values = list(range(part.v_size)) if low_rank else v
     shift = [part.k_size + row for row in values]
-    wanted: dict[str, tuple[int, list[int]]] = {"output.weight": (1, _rows(chosen, part.value_width))}
+    wanted: dict[str, Cut] = {"output.weight": (1, _rows(chosen, part.value_width))}
     if part.dims.memory is None:
         fused = [*q, *(part.q_size + row for row in k), *(part.q_size + row for row in shift)]
         wanted |= {"query_key_value.weight": (0, fused), "query_key_value.bias": (0, fused)}
@@ -97,21 +116,17 @@ def narrowed_parameters(part: MultiHeadAttention, chosen: Sequence[int]) -> dict
     if low_rank:
         wanted["value_up.weight"] = (0, v)
     wanted |= {name: (0, list(chosen)) for name in part.by_head}
-    return _cut(dict(part.named_parameters()), wanted)
+    return wanted
 
 
-def _cut(parameters: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, list[int]]]) -> dict[str, Tensor] | None:
+def _cut(parameters: Mapping[str, Tensor], wanted: Mapping[str, Cut]) -> dict[str, Tensor] | None:
     whole = {"output.bias"}
     if any(name not in wanted and name not in whole for name in parameters):
         return None
-    found = {}
-    for name, parameter in parameters.items():
-        axis, places = wanted.get(name, (0, []))
-        kept = parameter.detach()
-        if name in wanted:
-            kept = kept.index_select(axis, torch.tensor(places, dtype=torch.long, device=kept.device))
-        found[name] = kept.clone()
-    return found
+    return {
+        name: kept(parameter, *wanted[name]) if name in wanted else parameter.detach().clone()
+        for name, parameter in parameters.items()
+    }
 
 
 def _rows(places: Sequence[int], width: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -67,6 +67,9 @@ class Optimizer(Component, ABC):
     """Makes a torch optimizer for a model's parameters; built with its options alone."""
 
     kind = "optimizer"
+
+    elementwise: ClassVar[bool] = False
+    """Whether what becomes of a number depends on that number and its gradients alone, not on others of its matrix."""
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from kit.component import Component, Dims, Options, Site
+from kit.contracts.division import Division
 
 
 class Part(Component, nn.Module):
@@ -20,6 +21,10 @@ class Part(Component, nn.Module):
 
     def prepare(self) -> None:
         """Fetch what training begins from, such as pretrained vectors; not called where weights are loaded."""
+
+    def divided(self, share: int, of: int) -> Division | None:
+        """What process `share` of `of` keeps where they share each layer; None where every one has to have it whole."""
+        return None
 
     def add_loss(self, name: str, value: Tensor) -> None:
         """Add to the training objective from within `forward`, under a name that is logged."""

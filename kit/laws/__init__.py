@@ -31,6 +31,7 @@ _FILES = (
     "head",
     "every_part",
     "keeping",
+    "dividing",
     "schedule",
     "optimizer",
     "metric",

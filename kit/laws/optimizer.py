@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from kit.contracts.optimizer import Optimizer, parameter_groups
 from kit.laws.batches import vectors
-from kit.laws.comparing import finite, same
+from kit.laws.comparing import close, finite, same
 from kit.laws.law import broken, law
 from kit.laws.subject import Subject
 
@@ -26,6 +26,19 @@ class _Line(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x @ self.matrix + self.bias
+
+
+class _Halves(nn.Module):
+    """The same, with each half of the matrix and of the bias for itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        whole = _Line()
+        self.matrices = nn.ParameterList(half.contiguous() for half in whole.matrix.detach().chunk(2, 1))
+        self.biases = nn.ParameterList(half.clone() for half in whole.bias.detach().chunk(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x @ matrix + bias for matrix, bias in zip(self.matrices, self.biases, strict=True)], -1)
 
 
 def _loss(model: nn.Module) -> Tensor:
@@ -90,3 +103,19 @@ def resumes(subject: Subject) -> None:
         _train(run, its, 5)
     for (name, one), two in zip(model.named_parameters(), other.parameters(), strict=True):
         same(two.detach(), one.detach(), f"{name}, five steps after it was loaded")
+
+
+def _looks_at_matrices(subject: Subject) -> str | None:
+    assert issubclass(subject.component, Optimizer)
+    return None if subject.component.elementwise else "it is not declared to update number by number"
+
+
+@law("optimizer", "Declared to update number by number, it does the same to a matrix that is cut in two.",
+     _looks_at_matrices)  # fmt: skip
+def elementwise(subject: Subject) -> None:
+    """As processes that share each layer have them."""
+    whole, halves = _Line(), _Halves()
+    for model in (whole, halves):
+        _train(model, _optimizer(subject, model), 5)
+    close(torch.cat(list(halves.matrices), 1), whole.matrix, "the matrix, cut in two", 1e-5)
+    close(torch.cat(list(halves.biases)), whole.bias, "the bias, cut in two", 1e-5)

@@ -84,5 +84,7 @@ class TrainingSection(Section):
     """How many machines."""
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     """How many devices share the work: ddp keeps the whole model on each, fsdp shards it; auto is ddp where needed."""
+    tensor: PositiveInt = 1
+    """How many processes of a node share each layer, where its parts allow; needs strategy: fsdp."""
     timeout: PositiveFloat = 120.0
     """Seconds after which a process that is missing or stuck is named and the others end, where there are many."""

@@ -11,7 +11,7 @@ import pytorch_lightning as lightning
 
 from kit.runs.parts import Checkpoint
 from kit.training import randomness
-from kit.training.agreement import from_first, process
+from kit.training.agreement import data_process, from_first
 from kit.training.breaks import Breaks, Unfinished
 from kit.training.evaluation import Evaluation, Evaluator
 from kit.training.interruption import Interruption
@@ -54,7 +54,7 @@ class AfterStep(lightning.Callback):
             self.saver.restore_rest(self.resumed, self.training.seed)
             self.resumed = None
         else:
-            randomness.begin(self.training.seed, 0, process())
+            randomness.begin(self.training.seed, 0, data_process(self.training.tensor))
         if self.keep is not None:
             self.keep()
         self.module.asked_to_stop = self.interruption.asked

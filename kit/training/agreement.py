@@ -21,6 +21,11 @@ def process() -> int:
     return distributed.get_rank() if _together() else 0
 
 
+def data_process(tensor: int) -> int:
+    """Which share of every batch this process computes; the `tensor` processes that share each layer have the same."""
+    return process() // tensor
+
+
 def summed(numbers: Sequence[float]) -> list[float]:
     """The sum of each number over all processes; every process has to call it, with as many."""
     if not _together():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from kit.runs.store import CheckpointStore
+from kit.training.joining import own_share
 from kit.training.placing import placed
 
 
@@ -23,7 +24,8 @@ class Average:
     def follow(self) -> None:
         """Be where the parameters are: on their device, and in pieces where they are."""
         for name, parameter in self.model.named_parameters():
-            self.values[name] = placed(self.values[name].to(parameter.device), parameter.detach())
+            value = own_share(self.model, name, self.values[name].to(parameter.device))
+            self.values[name] = placed(value, parameter.detach())
 
     @torch.no_grad()
     def update(self, step: int) -> None:

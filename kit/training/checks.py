@@ -35,6 +35,7 @@ def training_problems(recipe: Recipe, registry: Registry) -> Iterator[Problem]:
     yield from _metrics(choices)
     yield from _tokenizers(recipe)
     yield from _devices(training)
+    yield from _tensor(choices)
     if recipe.data is not None:
         yield from _objective(choices, choices.data())
 
@@ -51,6 +52,33 @@ def _devices(training: TrainingSection) -> Iterator[Problem]:
         yield Problem("a model that is spread over processes cannot be scaled for float16", _PRECISION, hint=hint)
     if training.accelerator == "mps" and training.devices * training.nodes > 1:
         yield Problem("mps computes in one process", ("training", "devices"), hint="write devices: 1")
+
+
+def _tensor(choices: Choices) -> Iterator[Problem]:
+    training, where = choices.training, ("training", "tensor")
+    tensor, devices = training.tensor, training.devices
+    if tensor == 1:
+        return
+    if training.strategy != "fsdp":
+        found = f"the strategy is {training.strategy}, which has every layer whole in each process"
+        yield Problem(f"{tensor} processes are to share each layer, and {found}", where, hint="write strategy: fsdp")
+    if devices % tensor:
+        fitting = [number for number in range(1, devices + 1) if devices % number == 0]
+        hint = f"write tensor: {' or '.join(map(str, fitting))}, or devices: {-(-devices // tensor) * tensor}"
+        yield Problem(
+            f"{tensor} processes of one node are to share each layer, and that does not divide its {devices} devices",
+            where,
+            hint=hint,
+        )
+    if training.optimizer is not None or choices.registry.default("optimizer") is not None:
+        optimizer = choices.optimizer()
+        if not optimizer.elementwise:
+            yield Problem(
+                f"the optimizer {optimizer.part_name()} looks at whole matrices, and with tensor: {tensor} no process "
+                "has them",
+                where,
+                hint="write tensor: 1, or choose an optimizer that updates number by number, such as adamw",
+            )
 
 
 def _schedule(choices: Choices) -> Iterator[Problem]:

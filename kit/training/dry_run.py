@@ -58,7 +58,7 @@ def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
     training, sampler = prepared.training, prepared.feed.sampler
     device = _device(training.accelerator)
     processes = training.devices * training.nodes
-    seconds, tokens, places = _measure(prepared, device, processes)
+    seconds, tokens, places = _measure(prepared, device, processes // training.tensor)
     return TrainingPlan(
         parameters=sum(parameter.numel() for parameter in prepared.model.parameters()),
         machine=_machine(device, processes, training.nodes) + _whole(training.strategy, processes),
@@ -77,7 +77,10 @@ def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
 
 
 def _measure(prepared: Prepared, device: torch.device, processes: int) -> tuple[float, float, float]:
-    """Seconds, real tokens and places of a step; the first step is not counted, since it warms up."""
+    """Seconds, real tokens and places of a step; the first step is not counted, since it warms up.
+
+    processes: among how many a batch is shared out. Layers are whole, even where processes are to share them.
+    """
     model, training = prepared.model.to(device).train(), prepared.training
     optimizer = prepared.choices.optimizer().build(parameter_groups(model))
     ema = training.average.ema if training.average is not None else None

@@ -29,6 +29,7 @@ from kit.runs.tensors import read_tensors
 from kit.runs.used import used_parts
 from kit.training.averaging import Average
 from kit.training.choosing import Choices
+from kit.training.dividing import told
 from kit.training.evaluation import Evaluation
 from kit.training.finishing import finish
 from kit.training.fitting import fit
@@ -138,6 +139,8 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
         _begin_from(run, model)
     elif resumed is None:
         start_parts(model)
+    if training.tensor > 1:
+        reporter.say(told(model, training.tensor))
     choices = prepared.choices
     module = TrainingModule(model, prepared.objective, choices.optimizer(), choices.schedule(), training)
     average = Average(model, averaged.ema) if averaged is not None and averaged.ema is not None else None

@@ -64,8 +64,8 @@ def fit(
         prepared.feed.sampler,
         start,
         training.steps if measured else max(start + 1, training.steps),  # Lightning does not begin without a batch
-        rank=trainer.global_rank,
-        world=trainer.world_size,
+        rank=trainer.global_rank // training.tensor,
+        world=trainer.world_size // training.tensor,
         accumulate=training.accumulate,
     )
     loader = load(prepared.feed.rows, shares, workers=training.workers, pin=trainer.strategy.root_device.type == "cuda")

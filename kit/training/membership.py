@@ -96,6 +96,12 @@ class Member:
 def as_started(recipe: Recipe, member: Member) -> Recipe:
     """The recipe with the devices and nodes that there are: whoever starts the processes decides how many."""
     assert recipe.training is not None
+    tensor = recipe.training.tensor
+    if member.local_size % tensor:
+        raise KitError(
+            f"training.tensor is {tensor}: so many processes of a machine share each layer, and {member.local_size} "
+            f"were started on every machine\n    start a multiple of {tensor} on each, or set training.tensor to 1"
+        )
     training = recipe.training.model_copy(update={"devices": member.local_size, "nodes": member.nodes})
     return recipe.model_copy(update={"training": training})
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytorch_lightning as lightning
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grads_with_norm_
 
 from kit.contracts.objective import Objective
 from kit.contracts.optimizer import Optimizer, parameter_groups
@@ -18,7 +18,9 @@ from kit.data.batch import Batch
 from kit.model.families import Model
 from kit.recipe.training_section import TrainingSection
 from kit.training.agreement import processes, summed
+from kit.training.dividing import divide
 from kit.training.finite import diagnosis
+from kit.training.joining import gradient_norm
 from kit.training.sharding import shard
 
 
@@ -54,6 +56,7 @@ class TrainingModule(lightning.LightningModule):
     def configure_model(self) -> None:
         """Spread the model over processes, where that is how it is trained."""
         if self.device_mesh is not None:
+            divide(self.model, self.device_mesh["tensor_parallel"])
             shard(self.model, self.device_mesh["data_parallel"], self.mark)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
@@ -91,8 +94,7 @@ class TrainingModule(lightning.LightningModule):
         if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
             scaler.unscale_(optimizer)  # a fused optimizer would do it in its update, which is too late to clip
         parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-        norm = get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
-        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        norm = gradient_norm(self.model)
         self._agree(float(norm))
         if self.training_section.clip is not None:
             clip_grads_with_norm_(parameters, self.training_section.clip, norm)
@@ -113,7 +115,9 @@ class TrainingModule(lightning.LightningModule):
             raise diagnosis(self.model, self.objective, batches, self._random, context)
         share = processes() * len(self._pieces)
         self.figures = {name: value / share for name, value in zip(names, values, strict=True)}
-        self.figures |= {"gradient": norm, "rate": self._current_rate, "tokens": places_all - padding_all}
+        # Processes that share each layer see the same tokens.
+        tokens = (places_all - padding_all) / self.training_section.tensor
+        self.figures |= {"gradient": norm, "rate": self._current_rate, "tokens": tokens}
         self.figures["padding"] = padding_all / max(1, places_all)
         self.stopping = bool(asked)
         self.step = batches[0].step + 1

@@ -10,8 +10,9 @@ import torch
 from kit.runs.parts import Checkpoint, Snapshot
 from kit.runs.store import CheckpointStore
 from kit.training import randomness
-from kit.training.agreement import process
+from kit.training.agreement import data_process
 from kit.training.averaging import Average
+from kit.training.joining import joined, joined_state, own_state, writes
 from kit.training.module import TrainingModule
 from kit.training.patience import Patience
 from kit.training.placing import load_optimizer, load_weights
@@ -39,16 +40,18 @@ class Saver:
         step, model = self.module.step, self.module.model
         if self.saved == step and not again:
             return
+        optimizer = joined_state(model, self._optimizer(), lowered_state(model, self._optimizer()))
         training: dict[str, Any] = {
             "step": step,
-            "optimizer": lowered_state(model, self._optimizer()),
+            "optimizer": optimizer,
             "patience": self.patience.state(),
-            "average": None if self.average is None else lowered(model, self.average.values),
+            "average": None if self.average is None else joined(model, lowered(model, self.average.values)),
             "unmeasured": self.unmeasured,
             "precision": self.module.trainer.precision_plugin.state_dict(),
+            "tensor": self._tensor,
         }
-        state = Snapshot(lowered(model, model.state_dict()), training, randomness.take())
-        self.store.save(step, state, score)
+        weights, own = joined(model, lowered(model, model.state_dict())), randomness.take()
+        self.store.save(step, Snapshot(weights, training, own) if writes(model) else Snapshot({}, None, own), score)
         self.saved = step
 
     def restore_weights(self, checkpoint: Checkpoint) -> None:
@@ -64,14 +67,21 @@ class Saver:
 
     def restore_rest(self, checkpoint: Checkpoint, seed: int) -> None:
         """The optimizer, the scale of float16, and last of all the random generators of this process."""
-        load_optimizer(self._optimizer(), checkpoint.training["optimizer"])
+        optimizer = self._optimizer()
+        load_optimizer(optimizer, own_state(self.module.model, optimizer, checkpoint.training["optimizer"]))
         if precision := checkpoint.training.get("precision"):  # how float16 scales its losses
             self.module.trainer.precision_plugin.load_state_dict(precision)
-        own = checkpoint.own[process()] if process() < len(checkpoint.own) else None
+        rank = data_process(self._tensor)
+        first = rank * checkpoint.training.get("tensor", 1)  # processes that shared each layer had the same
+        own = checkpoint.own[first] if first < len(checkpoint.own) else None
         if own is None:  # there are more processes than there were
-            randomness.begin(seed, checkpoint.step, process())
+            randomness.begin(seed, checkpoint.step, rank)
         else:
             randomness.put(own)
+
+    @property
+    def _tensor(self) -> int:
+        return self.module.training_section.tensor
 
     def _optimizer(self) -> torch.optim.Optimizer:
         optimizer = self.module.optimizers(use_pl_optimizer=False)

@@ -42,7 +42,13 @@ class Job:
                 f"--gpus-per-node {gpus_per_node}, and the recipe has training.accelerator: cpu; "
                 "leave --gpus-per-node out, and training.devices decides"
             )
-        return cls(name, nodes or training.nodes, gpus_per_node or training.devices, wants_gpus)
+        devices = gpus_per_node or training.devices
+        if devices % training.tensor:
+            raise KitError(
+                f"{devices} tasks on every node, and the recipe has training.tensor: {training.tensor} of them share "
+                f"each layer; ask for a multiple of {training.tensor}, or change training.tensor"
+            )
+        return cls(name, nodes or training.nodes, devices, wants_gpus)
 
     def script(self, command: Sequence[str], folder: Path) -> str:
         """The text; command: what every task runs; folder: where."""

@@ -74,8 +74,10 @@ def options(training: TrainingSection, member: Member | None) -> dict[str, Any]:
         return {"strategy": "auto", "devices": 1, "num_nodes": 1, "plugins": [SafeCheckpointIO()]}
     shared: dict[str, Any] = {"devices": member.local_size, "num_nodes": member.nodes}
     if is_sharded(training, member):
-        # Lightning's default would spread the model over nodes only, and expects tensor parallel inside of them.
-        strategy: Any = ModelParallelStrategy(data_parallel_size=member.size, tensor_parallel_size=1, timeout=PATIENT)
+        # Processes that share each layer have consecutive ranks, so they are on one node.
+        strategy: Any = ModelParallelStrategy(
+            data_parallel_size=member.size // training.tensor, tensor_parallel_size=training.tensor, timeout=PATIENT
+        )
         return {**shared, "strategy": strategy, "plugins": [Environment(member)]}
     # A part may leave parameters out of a step, as a mixture does whose expert no token of this process chose.
     strategy = DDPStrategy(find_unused_parameters=True, gradient_as_bucket_view=True, timeout=PATIENT)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Dropout, Feedforward, HiddenOptions, Site
+from kit import Dims, Division, Dropout, Feedforward, HiddenOptions, Site, in_order
 
 
 class GatedOptions(HiddenOptions):
@@ -50,13 +50,23 @@ class GatedFeedforward(Feedforward):
 
     @abstractmethod
     def activate(self, gate: Tensor) -> Tensor:
-        """What becomes of the gate before it multiplies."""
+        """What becomes of the gate before it multiplies, number by number."""
 
     def transform(self, x: Tensor) -> Tensor:
         """x: [..., D]."""
         gate_N, up_N = self.gate_up(x).chunk(2, -1)
         out: Tensor = self.down(self.dropout(self.activate(gate_N) * up_N))
         return out
+
+    def divided(self, share: int, of: int) -> Division | None:
+        """Some of the hidden numbers, each with its gate; None where they cannot be shared out evenly."""
+        if self.hidden % of:
+            return None
+        own = in_order(share, of, self.hidden)
+        both = [*own, *(self.hidden + number for number in own)]
+        options = self.options.model_copy(update={"hidden": len(own)})
+        cuts = {"gate_up.weight": (0, both), "gate_up.bias": (0, both), "down.weight": (1, own)}
+        return Division(cuts, "down", lambda: type(self)(options, self.dims, self.site))
 
     def value_path(self) -> list[Tensor]:
         """The gate chooses; up and down carry."""

@@ -31,6 +31,7 @@ class AdamOptimizer(Optimizer):
 
     options_type = AdamOptions
     options: AdamOptions
+    elementwise = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         """torch's Adam, fused where it can be."""

@@ -33,6 +33,7 @@ class AdamWOptimizer(Optimizer):
 
     options_type = AdamWOptions
     options: AdamWOptions
+    elementwise = True
     default = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:

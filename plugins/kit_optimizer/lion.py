@@ -30,6 +30,7 @@ class LionOptimizer(Optimizer):
 
     options_type = LionOptions
     options: LionOptions
+    elementwise = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         """The torch optimizer below."""

@@ -35,6 +35,7 @@ class SgdOptimizer(Optimizer):
 
     options_type = SgdOptions
     options: SgdOptions
+    elementwise = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         """torch's SGD; not fused, which FSDP's tensors do not know for it."""

@@ -8,6 +8,7 @@ from kit import KitError, RecipeError
 from kit.training.preparing import prepare
 
 DECODER = ["model.family=decoder", "model.encoder=null", "model.decoder.cross_attention=null"]
+FSDP = ["training.strategy=fsdp", "training.tensor=2"]
 ENCODER = ["model.family=encoder", "model.decoder=null"]
 
 
@@ -27,6 +28,9 @@ ENCODER = ["model.family=encoder", "model.decoder=null"]
         ([*ENCODER, "data=listops"], "model", "the objective classes wants one score for each text"),
         (["training.average={}"], "training.average", "either ema or last is wanted"),
         (["training.average={ema: 0.9, last: 3}"], "training.average", "either ema or last is wanted"),
+        (["training.tensor=2", "training.devices=2"], "training.tensor", "write strategy: fsdp"),
+        ([*FSDP, "training.devices=3"], "training.tensor", "does not divide its 3 devices"),
+        ([*FSDP, "training.devices=2", "training.optimizer=muon"], "training.tensor", "optimizer muon looks at whole"),
         (["training.optimizer=adamm"], "training.optimizer", "did you mean adam"),
     ],
 )

@@ -60,3 +60,21 @@ class ForgetsItsCount(BrokenOptimizer):
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         return _Secretive(torch_groups(groups, 0.0), lr=0.05)
+
+
+class _Normed(torch.optim.SGD):
+    """Steps of one length for every matrix."""
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = parameter.grad / parameter.grad.norm()
+        return super().step(closure)
+
+
+class LooksAtMatrices(BrokenOptimizer):
+    breaks = ("optimizer.elementwise",)
+    elementwise = True
+
+    def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
+        return _Normed(torch_groups(groups, 0.0), lr=0.05)

@@ -33,6 +33,13 @@ class WrongShape(BrokenFeedforward):
         return super().transform(x)[..., :-1]
 
 
+class MixesHiddenNumbers(BrokenFeedforward):
+    breaks = ("part.divides",)
+
+    def activate(self, hidden: Tensor) -> Tensor:
+        return hidden.softmax(-1)
+
+
 class MixesUnasked(BrokenFeedforward):
     breaks = ("feedforward.token_by_token",)
     mixes_tokens = False
