@@ -121,7 +121,8 @@ def cell_of(
         last[sweep.path] = swept
     recipe = combination.recipe(study, kit, last)
     asked = asked_of(combination, kit)
-    content = [to_yaml(recipe, kit.registry), asked["measures"], asked["when"]]
+    # What is as it would be anyway is left out, so that an option that is new to a part makes no cell another one.
+    content = [to_yaml(recipe, kit.registry, compact=True), asked["measures"], asked["when"]]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
     words = [*combination.labels.values(), *([f"{swept:g}"] if swept is not None else []), f"seed{seed}"]
     slug = re.sub(r"[^\w.=+-]+", "_", "-".join(words))[:LONGEST_NAME]
