@@ -18,6 +18,9 @@ class Feedforward(Part):
 
     mixes_tokens: ClassVar[bool] = False
     """Whether a token's result depends on its neighbours."""
+    regroups_tokens: ClassVar[bool] = False
+    """Whether other tokens decide with how many a token is multiplied at once. Some processors' libraries round by that
+    number, so that the last bit of a result may depend on them; nothing else may."""
 
     def transform(self, x: Tensor) -> Tensor:
         """x: [..., width], each token by itself; returns the same shape."""

@@ -76,7 +76,7 @@ class Job:
 _BODY = (
     "set -euo pipefail",
     "# The first process waits for the others on the first of the nodes, at a port that depends on the job.",
-    'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
+    'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)',
     "MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))",
     "export MASTER_ADDR MASTER_PORT",
     "export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}",

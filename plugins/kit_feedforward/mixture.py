@@ -48,6 +48,7 @@ class MixtureFeedforward(Feedforward):
     """Padding is never sent anywhere, and counts neither for the losses nor against an expert's capacity."""
 
     options_type = MixtureOptions
+    regroups_tokens = True
     options: MixtureOptions
 
     def __init__(self, options: Any, dims: Dims, site: Site) -> None:

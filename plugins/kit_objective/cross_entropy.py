@@ -84,13 +84,13 @@ def _piece(scores_MV: Tensor, gold_M: Tensor, smoothing: Smoothing, slope: bool)
     gold_M1 = gold_M[:, None]
     right, other, padding = smoothing.weights(scores_MV.shape[1])
     highest_M = wide_MV.amax(1)
-    gold = wide_MV.gather(1, gold_M1).sum()
-    pulled = gold
+    found_M = wide_MV.gather(1, gold_M1)[:, 0]
+    pulled_M = found_M
     if smoothing.amount:
-        pulled = (right - other) * gold + other * wide_MV.sum() - (other - padding) * wide_MV[:, Special.PADDING].sum()
+        pulled_M = (right - other) * found_M + other * wide_MV.sum(1) - (other - padding) * wide_MV[:, Special.PADDING]
     torch._softmax(wide_MV, 1, False, out=wide_MV)
     # The likeliest choice has at least 1/V, so its logarithm is exact where that of the gold one may not be.
-    total = (highest_M - wide_MV.amax(1).log()).sum()
+    total_M = highest_M - wide_MV.amax(1).log()
     if slope:
         if smoothing.amount:
             wide_MV.sub_(other)
@@ -98,7 +98,8 @@ def _piece(scores_MV: Tensor, gold_M: Tensor, smoothing: Smoothing, slope: bool)
         wide_MV.scatter_add_(1, gold_M1, torch.full_like(highest_M, other - right)[:, None])
         if wide_MV is not scores_MV:
             scores_MV.copy_(wide_MV)
-    return torch.stack([total - pulled, total - gold])
+    # Row by row: sums are large beside a loss that is almost learnt, and their difference would lose its digits.
+    return torch.stack([(total_M - pulled_M).sum(), (total_M - found_M).sum()])
 
 
 def cross_entropy(scores_NV: Tensor, gold_N: Tensor, smoothing: Smoothing | None = None) -> tuple[Tensor, Tensor]:

@@ -27,7 +27,7 @@ def test_a_law_is_a_test(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     for law in ("declared_shape", "bad_options"):
         assert re.search(rf"laws::mask-nearby::.*{law} PASSED", done.stdout), done.stdout
-    assert "collected 32 items / 30 deselected / 2 selected" in done.stdout
+    assert "collected 34 items / 32 deselected / 2 selected" in done.stdout
     assert "fading" not in done.stdout
 
 

@@ -13,10 +13,13 @@ from kit import EncoderDecoder, Model, Recorder, Tokens
 CLOSE = 1e-10
 
 
-def check_decoder(model: Model) -> None:
-    """Everything, for a model that writes."""
+def check_decoder(model: Model, regroups: bool = False) -> None:
+    """Everything, for a model that writes.
+
+    regroups: other tokens decide how many are multiplied at once, and some processors' libraries round by that number.
+    """
     check_padding(model)
-    check_future(model)
+    check_future(model, CLOSE if regroups else 0.0)
     check_steps(model)
     check_rows(model)
     check_watching(model)
@@ -60,15 +63,15 @@ def check_padding(model: Model) -> None:
 
 
 @torch.no_grad()
-def check_future(model: Model) -> None:
+def check_future(model: Model, rounding: float = 0.0) -> None:
     target = texts(7, 7, seed=1)
     before = run(model, texts(5, 8), target)
     for place in range(1, 7):
         changed = target.ids.clone()
         changed[:, place:] = (changed[:, place:] + 11) % 49 + 1
         after = run(model, texts(5, 8), Tokens(changed))
-        assert torch.equal(before[:, :place], after[:, :place])
-        assert not torch.equal(before[:, place:], after[:, place:])
+        assert (before[:, :place] - after[:, :place]).abs().max() <= rounding
+        assert (before[:, place:] - after[:, place:]).abs().max() > 1e-6
 
 
 @torch.no_grad()
