@@ -179,8 +179,9 @@ def test_busy_then_again(browser):
         page.wait("document.querySelector('.failed')")
         assert "The server is busy" in page.text(".failed .why")
         echo.go.set()
-        page.wait(f"document.querySelectorAll('{RESULT}').length === 2")
-        page.click("[data-again]")
+        page.wait("!document.querySelector('article[aria-busy]')")
+        # The third, and whichever a browser short of time lost its connection for and asked again meanwhile.
+        page.evaluate("document.querySelectorAll('.failed [data-again]').forEach((it) => it.click())")
         page.wait(f"document.querySelectorAll('{RESULT}').length === 3")
         assert page.texts("article .best") == ["driht", "dnoces", "tsrif"] and not page.visible(".failed")
         page.close()
