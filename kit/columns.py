@@ -13,8 +13,9 @@ MANY = 128
 FEW = 64
 """Up to so many queries are multiplied with keys that lie by column; for more there is torch's kernel."""
 VERY_FEW = 8
-"""The same for keys that lie by row, where there are as many rows times heads as SEVERAL."""
+"""The same for keys that lie by row."""
 SEVERAL = 16
+"""Rows times heads from which on products are taken for those."""
 
 
 def many(k_BGKE: Tensor) -> bool:
