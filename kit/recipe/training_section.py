@@ -25,7 +25,8 @@ class AverageSection(Section):
     ema: float | None = Field(default=None, gt=0.0, lt=1.0)
     """A moving average over the steps: how much of it stays at each, such as 0.999; less at first, when it is young."""
     last: int | None = Field(default=None, ge=2, le=100)
-    """The mean of so many of the newest checkpoints (Vaswani et al. 2017, section 6.1)."""
+    """The mean of so many of the newest checkpoints, as they come every `checkpoint_every` steps and at the end; a new
+    best or an interruption adds none (Vaswani et al. 2017, section 6.1)."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
@@ -70,7 +71,7 @@ class TrainingSection(Section):
     checkpoint_every: PositiveInt = 500
     """Steps between two checkpoints; a new best is kept as well."""
     keep: PositiveInt = 2
-    """How many of the newest checkpoints are kept, besides the best."""
+    """How many of the newest checkpoints are kept, besides the best and those that an average needs."""
     average: AverageSection | None = None
     """Whether the weights that are kept at the end are an average: {ema: 0.999} or {last: 5}."""
 

@@ -1,4 +1,4 @@
-"""Which checkpoints of a run are kept: the newest, and those with the best scores."""
+"""Which checkpoints of a run are kept: the newest, those with the best scores, and the newest at regular steps."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ class Retention:
     best: int = 1
     """How many of those with the best score."""
     lower_is_better: bool = True
+    regular: int = 0
+    """How many of the newest at regular steps, however many others were saved in between."""
+    every: int = 1
+    """A step is regular where it is a multiple of this."""
 
     def keeps(self, manifests: dict[Path, Manifest]) -> set[Path]:
         """The folders to keep, of those with a readable manifest."""
         newest = sorted(manifests, key=lambda path: manifests[path].sequence, reverse=True)
-        return {*newest[: max(1, self.last)], *self.ranked(manifests)[: self.best]}
+        regular = [path for path in newest if manifests[path].step % self.every == 0]
+        return {*newest[: max(1, self.last)], *self.ranked(manifests)[: self.best], *regular[: self.regular]}
 
     def ranked(self, manifests: dict[Path, Manifest]) -> list[Path]:
         """The folders that have a score, best first; of equals the older."""

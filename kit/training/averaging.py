@@ -56,9 +56,15 @@ class Average:
             parameter.copy_(values[name])
 
 
-def mean_of_last(store: CheckpointStore, count: int) -> dict[str, Tensor]:
-    """The mean of the weights in the newest checkpoints, in float64; whole numbers are taken from the newest."""
-    steps = store.steps()[-count:]
+def mean_of_last(store: CheckpointStore, count: int, *, every: int, end: int) -> dict[str, Tensor]:
+    """The mean of the weights in the newest regular checkpoints, in float64; whole numbers are taken from the newest.
+
+    every, end: regular are those at multiples of the one, and that of the step that training ended with. Others, of a
+    new best or an interruption, count only where no regular one is left, so that being interrupted changes nothing.
+    """
+    found = store.steps()
+    regular = [step for step in found if step % every == 0 or step == end]
+    steps = (regular or found)[-count:]
     mean: dict[str, Tensor] = {}
     newest: dict[str, Tensor] = {}
     for step in steps:

@@ -126,9 +126,8 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
     lower = metric.lower_is_better if metric is not None else True
     averaged = training.average
     last = (averaged.last if averaged is not None else None) or 0
-    store = CheckpointStore(
-        run.checkpoints, identity, Retention(max(training.keep, last), lower_is_better=lower), Ranks.current()
-    )
+    retention = Retention(training.keep, lower_is_better=lower, regular=last, every=training.checkpoint_every)
+    store = CheckpointStore(run.checkpoints, identity, retention, Ranks.current())
     with group.first_then_rest():
         if group.first:
             store.tidy()
@@ -160,7 +159,8 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
         return Result(run, module.step, training.steps, ending, seconds)
     if is_sharded(training, group.member):
         prepared = prepared.with_new_model(kit)  # whole, for one process alone
-    return Result(run, module.step, training.steps, ending, seconds, finish(run, prepared, store, reporter))
+    evaluation = finish(run, prepared, store, reporter, module.step)
+    return Result(run, module.step, training.steps, ending, seconds, evaluation)
 
 
 def _keep(run: RunDirectory, recipe: str) -> None:

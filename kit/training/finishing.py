@@ -21,9 +21,11 @@ from kit.training.preparing import Prepared
 from kit.training.progress import Reporter
 
 
-def finish(run: RunDirectory, prepared: Prepared, store: CheckpointStore, reporter: Reporter) -> Evaluation | None:
-    """Keep the final weights, measure them, and write the reports."""
-    weights = final_weights(prepared, store)
+def finish(
+    run: RunDirectory, prepared: Prepared, store: CheckpointStore, reporter: Reporter, step: int
+) -> Evaluation | None:
+    """Keep the final weights, measure them, and write the reports; step: the one that training ended with."""
+    weights = final_weights(prepared, store, step)
     load_weights(prepared.model, weights)
     keep_weights(run, weights)
     if plot_losses(run) is None:
@@ -45,14 +47,14 @@ def finish(run: RunDirectory, prepared: Prepared, store: CheckpointStore, report
     return evaluation
 
 
-def final_weights(prepared: Prepared, store: CheckpointStore) -> dict[str, Tensor]:
-    """The average that the recipe asks for; else the best checkpoint, else the last; whole tensors.
+def final_weights(prepared: Prepared, store: CheckpointStore, step: int) -> dict[str, Tensor]:
+    """The average that the recipe asks for; else the best checkpoint, else the last, of that step; whole tensors.
 
     A checkpoint that is damaged is passed over for the next good one, with a warning.
     """
-    average = prepared.training.average
-    if average is not None and average.last is not None:
-        return mean_of_last(store.intact(), average.last)
+    training = prepared.training
+    if training.average is not None and training.average.last is not None:
+        return mean_of_last(store.intact(), training.average.last, every=training.checkpoint_every, end=step)
     return averaged_weights(prepared.model, store.load_best())
 
 

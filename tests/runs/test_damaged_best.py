@@ -111,7 +111,7 @@ def test_a_run_ends_and_opens_with_the_next_best(tmp_path: Path) -> None:
     with tiny_runs.alone(tmp_path):
         prepared = prepare(KIT.recipe(run.recipe), KIT, saved_tokenizer=run.tokenizer)
         with pytest.warns(DamagedCheckpointWarning, match="Taking step-00000003"):
-            kept = final_weights(prepared, store_of(run))
+            kept = final_weights(prepared, store_of(run), 4)
     assert all(torch.equal(value, wanted[name]) for name, value in kept.items())
     run.weights.unlink()
     with pytest.warns(DamagedCheckpointWarning, match="Taking step-00000003"):
@@ -126,9 +126,24 @@ def test_the_mean_of_the_last_passes_over_a_damaged_one(tmp_path: Path) -> None:
     with tiny_runs.alone(tmp_path):
         prepared = prepare(KIT.recipe(run.recipe), KIT, saved_tokenizer=run.tokenizer)
         with pytest.warns(DamagedCheckpointWarning, match="step-00000003 is damaged"):
-            kept = final_weights(prepared, store_of(run))
+            kept = final_weights(prepared, store_of(run), 4)
     for name, value in kept.items():
         assert torch.allclose(value, (wanted[0][name] + wanted[1][name]) / 2, atol=1e-7)
+
+
+def test_where_all_regular_ones_are_damaged_the_mean_is_of_the_rest(tmp_path: Path) -> None:
+    changes = ["training.average={last: 2}", "training.checkpoint_every=2", "training.validate_every=1"]
+    run = tiny_runs.trained(tiny_runs.PAIRS, tmp_path, *SMALL, *changes)
+    rest = [step for step in store_of(run).steps() if step % 2]
+    wanted = [store_of(run).load(step).weights for step in rest]
+    for step in (2, 4):
+        flip(of(run.checkpoints, step))
+    with tiny_runs.alone(tmp_path):
+        prepared = prepare(KIT.recipe(run.recipe), KIT, saved_tokenizer=run.tokenizer)
+        with pytest.warns(DamagedCheckpointWarning, match="step-00000004 is damaged"):
+            kept = final_weights(prepared, store_of(run), 4)
+    for name, value in kept.items():
+        assert torch.allclose(value, sum(weights[name] for weights in wanted) / len(wanted), atol=1e-7)
 
 
 def test_a_run_that_has_not_ended_opens_with_the_best_also_where_more_is_better(tmp_path: Path) -> None:

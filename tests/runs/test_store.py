@@ -40,6 +40,15 @@ def test_the_last_and_the_best_are_kept(tmp_path: Path) -> None:
     assert not leftovers(tmp_path)
 
 
+def test_regular_ones_are_not_pushed_out_by_those_in_between(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, retention=Retention(last=2, regular=3, every=100))
+    for step in (100, 200, 300, 350, 370, 390):
+        store.save(step, state(step))
+    assert store.steps() == [100, 200, 300, 370, 390]
+    store.save(400, state(400))
+    assert store.steps() == [200, 300, 390, 400]
+
+
 def test_going_back_to_an_earlier_step_makes_that_the_newest(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, retention=Retention(last=2))
     for step in (100, 200, 300):

@@ -122,6 +122,16 @@ def test_the_mean_of_the_last_checkpoints(tiny, kit):
         assert torch.allclose(value, sum(weights[name] for weights in last) / 3, atol=1e-7)
 
 
+def test_the_mean_is_of_regular_checkpoints_and_the_last(tiny, kit):
+    """A new best, after step 4, is saved in between and not counted."""
+    run = train(tiny("training.average={last: 4}", "training.checkpoint_every=3", "training.keep=9"), kit).run
+    store = store_of(run)
+    assert 4 in store.steps()
+    regular = [store.load(step).weights for step in (3, 6, 9, 10)]
+    for name, value in read_tensors(run.weights).items():
+        assert torch.allclose(value, sum(weights[name] for weights in regular) / 4, atol=1e-7)
+
+
 def test_a_moving_average_by_hand():
     model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)
     with torch.no_grad():

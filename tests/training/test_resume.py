@@ -39,11 +39,12 @@ def columns(run: RunDirectory, *names: str) -> list[tuple[str, ...]]:
     [
         [],
         ["training.average={ema: 0.9}"],
+        ["training.average={last: 4}", "training.checkpoint_every=2"],
         ["training.workers=1"],
         ["training.accumulate=3"],
         ["training.optimizer={use: muon}", "training.schedule={use: warmup_cosine, warmup: 3}"],
     ],
-    ids=["plain", "ema", "workers", "accumulate", "muon"],
+    ids=["plain", "ema", "last", "workers", "accumulate", "muon"],
 )
 def test_five_and_five_steps_are_ten(tiny, kit, tmp_path: Path, changes: list[str]):
     recipe = tiny(*changes)
