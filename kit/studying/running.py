@@ -22,8 +22,8 @@ from kit.runs.directory import RunDirectory
 from kit.runs.lock import Lock
 from kit.runs.metrics import MetricsFile
 from kit.runs.sources import plugin_sources
-from kit.runs.tensors import read_tensors
 from kit.runs.used import used_parts
+from kit.runs.weights import kept_weights
 from kit.studying.budget import BACKWARD, Counter
 from kit.studying.cells import Asked, read_asked
 from kit.training import randomness
@@ -150,7 +150,7 @@ def _looks(run: RunDirectory, prepared: Prepared, kit: Kit, asked: Asked) -> Ite
     """What the measures find, before and after training."""
     for moment in [each for each in ("start", "end") if each in asked.when]:
         if moment == "end":
-            load_weights(prepared.model, read_tensors(run.weights))
+            load_weights(prepared.model, kept_weights(run))
         else:
             start_parts(prepared.model)
         prefix = BEFORE if moment == "start" and "end" in asked.when else ""

@@ -25,8 +25,8 @@ from kit.runs.ranks import Ranks
 from kit.runs.retention import Retention
 from kit.runs.sources import plugin_sources
 from kit.runs.store import CheckpointStore
-from kit.runs.tensors import read_tensors
 from kit.runs.used import used_parts
+from kit.runs.weights import kept_weights
 from kit.training.averaging import Average
 from kit.training.choosing import Choices
 from kit.training.dividing import told
@@ -171,7 +171,7 @@ def _keep(run: RunDirectory, recipe: str) -> None:
 
 def _begin_from(run: RunDirectory, model: Model) -> None:
     """Load the weights that a run was made with; regularizers that are new to it begin as they do."""
-    missing, unknown = model.load_state_dict(read_tensors(run.weights), strict=False)
+    missing, unknown = model.load_state_dict(kept_weights(run), strict=False)
     missing = [name for name in missing if not name.startswith("regularizers.")]
     if missing or unknown:
         raise RunError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from kit import open_run
 from kit.runs import weights as module
 from kit.runs.directory import RunDirectory, RunError
 from kit.runs.weights import keep_weights, kept_weights
+from kit.training.engine import train
 
 VALUES = {"a": torch.arange(6.0)}
 
@@ -72,3 +74,12 @@ def test_a_run_is_opened_only_with_the_weights_it_kept(tmp_path: Path) -> None:
         open_run(made, KIT)
     made.weights_digest.unlink()
     open_run(made, KIT)  # as a run from before digests were kept
+
+
+def test_a_run_begins_only_with_the_weights_it_was_made_with(tmp_path: Path) -> None:
+    small = ["training.steps=2", "data.train=40"]
+    made = tiny_runs.trained(tiny_runs.PAIRS, tmp_path, *small)
+    shutil.rmtree(made.checkpoints)  # as a run that was made of another one's weights
+    flip(made.weights)
+    with tiny_runs.alone(tmp_path), pytest.raises(RunError, match=r"(?s)does not hold what was written.*another copy"):
+        train(KIT.recipe(made.recipe), KIT, made)

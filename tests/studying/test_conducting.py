@@ -11,11 +11,13 @@ import pytest
 from torch import Tensor
 
 from kit import Facts, Kit, Mask, Options, hookimpl
+from kit.runs.directory import RunError
 from kit.runs.lock import Lock
 from kit.studying.conducting import conduct
 from kit.studying.planning import Plan, result_of
 from kit.studying.reading import read_study
 from kit.studying.results import report
+from kit.studying.running import run_cell
 
 
 def figures(plan: Plan) -> dict[str, dict[int, float]]:
@@ -88,6 +90,19 @@ def test_a_cell_that_failed_is_tried_again(plan):
     (cell.folder / "failure.txt").write_text("something\n")
     assert conduct(made) == 0 and result_of(cell) is not None
     assert not (cell.folder / "failure.txt").exists()
+
+
+def test_a_cell_is_looked_at_only_with_the_weights_it_kept(plan, kit):
+    made = plan(seeds=1)
+    conduct(made)
+    (cell,) = made.cells(0)
+    (cell.folder / "result.json").unlink()  # as if a kill had come between the end of training and the result
+    weights = bytearray((cell.folder / "weights.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (cell.folder / "weights.safetensors").write_bytes(weights)
+    with pytest.raises(RunError, match="does not hold what was written"):
+        run_cell(cell.folder, kit)
+    assert result_of(cell) is None
 
 
 def test_a_sweep_takes_the_best_on_validation_and_its_run_is_one_of_the_seeds(plan):
