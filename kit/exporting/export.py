@@ -23,6 +23,7 @@ from kit.opening import OpenedRun, open_run
 from kit.recipe.load import load_recipe
 from kit.runs.atomic import explained
 from kit.runs.directory import RunDirectory
+from kit.runs.weights import write_digest
 
 if TYPE_CHECKING:
     from kit.kit import Kit
@@ -132,8 +133,13 @@ def _insist(exporter: Exporter, checks: Sequence[ExportCheck]) -> None:
 def _describe(
     opened: OpenedRun, exporter: Exporter, folder: Path, checks: Sequence[ExportCheck], compared_on: str
 ) -> None:
-    """The recipe, the tokenizers and the names of classes, which every user of the model needs; and what was done."""
-    run = opened.run
+    """The recipe, the tokenizers and the names of classes, which every user of the model needs; and what was done.
+
+    Where the weights are those of a run, the folder can be opened as one, so their SHA-256 is put beside them as there.
+    """
+    run, made = opened.run, RunDirectory(folder)
+    if made.weights.is_file():
+        write_digest(made)
     shutil.copyfile(run.recipe, folder / run.recipe.name)
     opened.tokenizers.save(folder / run.tokenizer.name)
     if run.labels.is_file():

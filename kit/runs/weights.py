@@ -20,6 +20,11 @@ def keep_weights(run: RunDirectory, tensors: Mapping[str, Tensor]) -> None:
     with explained(run.weights_digest):
         run.weights_digest.unlink(missing_ok=True)  # it is of the weights that are replaced now
     replace_tensors(run.weights, tensors)
+    write_digest(run)
+
+
+def write_digest(run: RunDirectory) -> None:
+    """Put the SHA-256 of the weights that are there beside them, as `sha256sum` does."""
     write_text(run.weights_digest, f"{sha256_of(run.weights)}  {run.weights.name}\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from kit import (
     open_run,
 )
 from kit.cli.main import app
-from kit.runs.directory import RunDirectory
+from kit.runs.directory import RunDirectory, RunError
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,20 @@ def test_a_run_without_checkpoints_is_a_run(pairs: RunDirectory, tmp_path: Path)
             assert torch.allclose(value, before.model.state_dict()[name], rtol=0.01 if numbers == "bfloat16" else 0)
     sizes = [(tmp_path / numbers / "weights.safetensors").stat().st_size for numbers in ("float32", "bfloat16")]
     assert sizes[1] < 0.6 * sizes[0]
+
+
+@pytest.mark.parametrize("numbers", ["float32", "bfloat16"])
+def test_damage_to_exported_weights_is_noticed(pairs: RunDirectory, tmp_path: Path, numbers: str) -> None:
+    done = export(pairs, "safetensors", [f"numbers={numbers}"], output=tmp_path / "out", kit=KIT)
+    assert Path("weights.safetensors.sha256") in done.files
+    made = RunDirectory(done.folder)
+    digest = hashlib.sha256(made.weights.read_bytes()).hexdigest()
+    assert made.weights_digest.read_text() == f"{digest}  weights.safetensors\n"
+    data = bytearray(made.weights.read_bytes())
+    data[-1] ^= 1
+    made.weights.write_bytes(data)
+    with pytest.raises(RunError, match=r"(?s)does not hold what was written.*take another copy of the run"):
+        open_run(made, KIT)
 
 
 def test_mistakes_are_told_with_what_to_type(pairs: RunDirectory) -> None:
