@@ -5,7 +5,7 @@ All processes have to ask for the same in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -26,32 +26,12 @@ def joined(model: nn.Module, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def joined_state(model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     """The state of an optimizer, as it is where nothing is divided."""
-    how, named = divided(model), _cuts_by_number(model, optimizer)
-    if how is None:
-        return state
-    held = {}
-    for number, entry in state["state"].items():
-        parameter, cuts = named[number]
-        held[number] = {
-            name: _join(value, cuts, how) if cuts is not None and _alike(value, parameter) else value
-            for name, value in entry.items()
-        }
-    return {**state, "state": held}
+    return _changed(model, optimizer, state, _join)
 
 
 def own_state(model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> dict[str, Any]:
     """What this process needs of a whole state."""
-    how, named = divided(model), _cuts_by_number(model, optimizer)
-    if how is None:
-        return state
-    held = {}
-    for number, entry in state["state"].items():
-        _, cuts = named[number]
-        held[number] = {
-            name: cuts.of(value, how.share) if cuts is not None and isinstance(value, Tensor) and value.dim() else value
-            for name, value in entry.items()
-        }
-    return {**state, "state": held}
+    return _changed(model, optimizer, state, lambda value, cuts, how: cuts.of(value, how.share))
 
 
 def own_share(model: nn.Module, name: str, value: Tensor) -> Tensor:
@@ -84,16 +64,26 @@ def _norm(gradients: list[Tensor]) -> Tensor:
     return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
-def _cuts_by_number(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[tuple[Tensor, Cuts | None]]:
-    """How each parameter is divided, in the order of an optimizer's groups."""
+def _changed(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: dict[str, Any],
+    change: Callable[[Tensor, Cuts, Divided], Tensor],
+) -> dict[str, Any]:
+    """A state in which all that goes with divided parameters is changed; single numbers, such as steps, stay."""
     how = divided(model)
+    if how is None:
+        return state
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return [(it, None if how is None else how.cuts.get(names[id(it)])) for it in parameters]
-
-
-def _alike(value: Any, parameter: Tensor) -> bool:
-    return isinstance(value, Tensor) and value.shape == parameter.shape
+    held = {}
+    for number, entry in state["state"].items():
+        cuts = how.cuts.get(names[id(parameters[number])])
+        held[number] = {
+            name: change(value, cuts, how) if cuts is not None and isinstance(value, Tensor) and value.dim() else value
+            for name, value in entry.items()
+        }
+    return {**state, "state": held}
 
 
 def _join(value: Tensor, cuts: Cuts, how: Divided) -> Tensor:
