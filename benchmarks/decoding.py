@@ -51,10 +51,10 @@ def search(beams: int) -> Search:
 
 
 def kit(theirs: Any) -> Writer:
-    """The kit, as `kit predict --compile` loads a model: single texts are compiled, batches are not."""
+    """The kit, as `kit predict --compile-batches` loads a model."""
     model = marian.ours(theirs)
     arrange(model)
-    compile_steps(model)
+    compile_steps(model, batches=True)
     searches = {beams: search(beams) for beams in (1, 5)}
 
     def write(sources: list[list[int]], beams: int, length: int) -> list[list[int]]:

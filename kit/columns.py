@@ -53,7 +53,7 @@ def better_in_products(q_BHQE: Tensor, k_BGKE: Tensor) -> bool:
     # How keys are stored comes first: a graph that is exported must not look at how many queries there are.
     if by_column(k_BGKE):
         return q_BHQE.shape[2] <= FEW
-    if torch.compiler.is_compiling() or torch.is_grad_enabled() or k_BGKE.device.type != "cpu":
+    if torch.compiler.is_exporting() or torch.is_grad_enabled() or k_BGKE.device.type != "cpu":
         return False
     rows, heads, queries, _ = q_BHQE.shape
     exact = q_BHQE.dtype in (torch.float32, torch.float64)

@@ -14,7 +14,7 @@ from kit.cli.console import errors
 if TYPE_CHECKING:
     from kit.kit import Kit
     from kit.opening import OpenedRun
-    from kit.predicting.predictor import Predictor
+    from kit.predicting.predictor import Compiling, Predictor
 
 Opened = TypeVar("Opened")
 SHOWN = 2
@@ -27,10 +27,14 @@ SearchWords: TypeAlias = Annotated[
 Compiled: TypeAlias = Annotated[
     bool, typer.Option("--compile", help="Compile the steps: single texts are faster, the first takes up to a minute.")
 ]
+CompiledBatches: TypeAlias = Annotated[
+    bool,
+    typer.Option("--compile-batches", help="Those of large batches too: a little faster, the first up to a minute."),
+]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda; left out, the best.")]
 
 
-def predictor_of(run: str, kit: Kit, device: str | None, int8: bool = False, compiled: bool = False) -> Predictor:
+def predictor_of(run: str, kit: Kit, device: str | None, int8: bool = False, compiled: Compiling = False) -> Predictor:
     """The model of a run, ready to answer."""
     from kit.predicting.predictor import load
 

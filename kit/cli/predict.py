@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kit.cli.console import errors
-from kit.cli.opening import Compiled, Device, RunName, SearchWords, joined, predictor_of
+from kit.cli.opening import Compiled, CompiledBatches, Device, RunName, SearchWords, joined, predictor_of
 from kit.errors import KitError
 
 if TYPE_CHECKING:
@@ -45,13 +45,14 @@ def predict(
         bool, typer.Option("--int8", help="Weights in eight bits: a quarter of the memory, numbers differ a little.")
     ] = False,
     compiled: Compiled = False,
+    compiled_batches: CompiledBatches = False,
 ) -> None:
     """Answer texts with a trained model: translate, continue, fill in (write ___ for what is missing) or classify."""
     if texts and file:
         raise KitError("texts were given, and a file too; give one of them")
     from kit.predicting.windows import as_they_come, in_windows
 
-    predictor = predictor_of(run, context.obj, device, int8, compiled)
+    predictor = predictor_of(run, context.obj, device, int8, "batches" if compiled_batches else compiled)
     windows: Iterable[Sequence[str]] = (
         [texts] if texts else in_windows(_lines(file)) if file else as_they_come(_typed())
     )

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from kit.cli.console import errors, screen
-from kit.cli.opening import Compiled
+from kit.cli.opening import Compiled, CompiledBatches
 from kit.errors import KitError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def serve(
     ] = None,
     device: Annotated[str | None, typer.Option(help="Where the model goes; left out, a GPU if there is one.")] = None,
     compiled: Compiled = False,
+    compiled_batches: CompiledBatches = False,
     batch: Annotated[int, typer.Option(min=1, help="The most texts the model works on at once.")] = 32,
     queue: Annotated[
         int, typer.Option(min=1, help="The most texts that wait; beyond that, it says it is busy.")
@@ -64,12 +65,13 @@ def serve(
     with listener:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DifferentRunWarning)  # which is told below, in our words
-            predictor = load(run, kit, device=device, compiled=compiled)
+            predictor = load(run, kit, device=device, compiled="batches" if compiled_batches else compiled)
         for difference in predictor.run.differences:
             errors.print(f"[yellow]warning:[/] not as when the run was made: {escape(difference)}", highlight=False)
         about = About.of(predictor, example or ())
-        if compiled:
-            predictor.predict(about.examples[:1] or ["a"], search=search)  # so that nobody waits for the compiler
+        some = list(about.examples[:1]) or ["a"]
+        for texts in [some] * (compiled or compiled_batches) + [some * batch] * compiled_batches:
+            predictor.predict(texts, search=search)  # so that nobody waits for the compiler
         answering = Showing(predictor, search)
         limits = Limits(batch=batch, queue=queue, nbest=answering.most(Limits.nbest))
         if not address.loopback:

@@ -5,7 +5,9 @@ Shapes: I numbers in, O numbers out.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +29,8 @@ class Arranged(nn.Module):
 
     For every product MKL and oneDNN copy the right matrix into pieces that fit their kernels; here that is done once,
     when the first rows come, and takes up to two thirds off the time of a few. In compiled steps one row is multiplied
-    by a loop of its own, which a compiler joins with what comes after: half the time of either library.
+    by a loop of its own, which a compiler joins with what comes after: half the time of either library. More rows are
+    an operation of ours there, by the layer's number, since no compiler takes a matrix that a library has stored.
     """
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
@@ -37,20 +40,31 @@ class Arranged(nn.Module):
         self.weight = nn.Parameter(weight_OI.detach(), requires_grad=False)
         self.bias = None if bias_O is None else nn.Parameter(bias_O.detach(), requires_grad=False)
         self._pieces: Any = None
+        self.number = next(_numbers)
+        _arranged[self.number] = self
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [..., I]; returns [..., O]."""
-        if torch.compiler.is_compiling():
-            return self._multiply_one(x) if x.numel() == self.in_features else F.linear(x, self.weight, self.bias)
         rows = x.numel() // self.in_features
+        compiled = torch.compiler.is_compiling()
+        if compiled and rows == 1:
+            return self._multiply_one(x)
         if self.library is None or (self.library == "mkl" and rows < SEVERAL):
             return F.linear(x, self.weight, self.bias)
+        if compiled:
+            later: Tensor = torch.ops.kit.arranged(x, self.number, self.out_features)
+            return later
+        return self.multiply(x)
+
+    def multiply(self, x: Tensor) -> Tensor:
+        """The same by the library's own matrix, which is made by the first call."""
         if self.library == "onednn":
             if self._pieces is None:
                 self._pieces = cut(self.weight, ROWS["onednn"])
             return multiply(x, self._pieces, self.bias)
         if self._pieces is None:
             self._pieces = torch.ops.mkl._mkl_reorder_linear_weight(self.weight.contiguous(), ROWS["mkl"])
+        rows = x.numel() // self.in_features
         product: Tensor = torch.ops.mkl._mkl_linear(x, self._pieces, self.weight, self.bias, rows)
         return product
 
@@ -58,6 +72,24 @@ class Arranged(nn.Module):
         product_O = (x.reshape(-1) * self.weight).sum(-1)
         product_O = product_O if self.bias is None else product_O + self.bias
         return product_O.view(*x.shape[:-1], -1)
+
+
+_numbers = count()
+_arranged: WeakValueDictionary[int, Arranged] = WeakValueDictionary()
+_operations = torch.library.Library("kit", "FRAGMENT")
+_operations.define("arranged(Tensor x, int number, int out) -> Tensor")
+
+
+@torch.library.impl(_operations, "arranged", "CPU")
+def _multiply(x: Tensor, number: int, out: int) -> Tensor:
+    return _arranged[number].multiply(x)
+
+
+def _shape(x: Tensor, number: int, out: int) -> Tensor:
+    return x.new_empty(*x.shape[:-1], out)
+
+
+torch.library.register_fake("kit::arranged", _shape, lib=_operations)
 
 
 def _library(dtype: torch.dtype) -> str | None:

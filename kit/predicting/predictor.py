@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 
@@ -43,6 +43,8 @@ ROWS = 32
 """The most texts in a batch; more make a step no cheaper a text on a CPU."""
 TOKENS = 8192
 """The most tokens read in a batch, padding counted."""
+Compiling: TypeAlias = bool | Literal["batches"]
+"""Whether steps are compiled: none, those of single texts, or those of large batches too."""
 
 
 def load(
@@ -51,13 +53,14 @@ def load(
     *,
     device: str | None = None,
     int8: bool = False,
-    compiled: bool = False,
+    compiled: Compiling = False,
 ) -> Predictor:
     """The model of a run, ready to answer: `kit.load("pronounce").predict(["hello"])`.
 
     run: its folder, its name and number, or its name (the newest); device: left out, a GPU where there is one.
     int8: with weights in eight bits, on a CPU: a quarter of the memory, and numbers that differ a little.
-    compiled: with steps that are compiled: single texts are answered faster, the first of them after up to a minute.
+    compiled: with steps that are compiled: single texts are answered faster, the first of them after up to a minute;
+    "batches": those of large batches too, which gains less.
     """
     if int8 and compiled:
         raise KitError("weights in eight bits are not compiled; take int8 or compiled, not both")
@@ -67,7 +70,7 @@ def load(
     elif opened.device.type == "cpu":
         arrange(opened.model)
     if compiled:
-        compile_steps(opened.model)
+        compile_steps(opened.model, batches=compiled == "batches")
     return Predictor(opened)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from builders import KIT, build, texts
 from searches import make_search
 
 from kit import KitError, Model, NotCompiledWarning, Request, Signs, Tokens, arrange, compile_steps
-from kit.decoding import compiling
+from kit.decoding import arranging
 
 CATALOGUE = KIT.registry.names("attention")
 ENDLESS = Signs(end=-1)
@@ -41,11 +42,15 @@ def alike(one: list[list[tuple[list[int], float]]], other: list[list[tuple[list[
 @needs_compiler
 @pytest.mark.parametrize(
     ("rows", "onednn"),
-    [([1], True), pytest.param([1, 2, 12, 3, 1], False, marks=pytest.mark.slow)],
-    ids=["one row, oneDNN", "several rows, MKL"],
+    [
+        ([1], True),
+        pytest.param([1, 2, 18, 3, 1], True, marks=pytest.mark.slow),
+        pytest.param([1, 2, 18, 3, 1], False, marks=pytest.mark.slow),
+    ],
+    ids=["one text, oneDNN", "several, oneDNN", "several, MKL"],
 )
 def test_compiled_steps_write_the_same(rows: list[int], onednn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "prefers_onednn", lambda: onednn)
+    monkeypatch.setattr(arranging, "prefers_onednn", lambda: onednn)
     searches: dict[str, dict[str, object]] = {"greedy": {}, "beam": {"size": 3}}
     models = [build("encoder-decoder", {"depth": 1}).float() for _ in range(2)]
     for parameter in models[1].parameters():
@@ -54,7 +59,7 @@ def test_compiled_steps_write_the_same(rows: list[int], onednn: bool, monkeypatc
     assert not all(map(alike, *before)), "two models that differ"
     for model, wanted in zip(models, before, strict=True):
         arrange(model)
-        compile_steps(model)
+        compile_steps(model, batches=len(rows) > 1)
         torch._dynamo.utils.counters.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("error", NotCompiledWarning)
@@ -97,3 +102,39 @@ def test_what_cannot_be_compiled_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(KitError, match=r"there is no g\+\+ or clang\+\+ here; install one, or do without"):
         compile_steps(build("decoder"))
+
+
+@needs_compiler
+def test_more_kinds_of_step_than_torch_keeps_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object) -> None:
+        raise torch._dynamo.exc.FailOnRecompileLimitHit("Hard failure due to fullgraph=True")
+
+    monkeypatch.setattr(torch, "compile", lambda function, **options: refuse)
+    model = build("decoder")
+    before = written(model, 1, {"greedy": {}})
+    compile_steps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotCompiledWarning)
+        assert alike(before, written(model, 1, {"greedy": {}}))
+
+
+@needs_compiler
+@pytest.mark.parametrize(("batches", "compiled"), [(False, {1}), (True, {1, 16, 20})])
+def test_single_texts_are_compiled_and_large_batches_where_wanted(
+    batches: bool, compiled: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[int] = set()
+
+    def compile(function: Any, **options: object) -> Any:
+        def quick(decoder: Any, tokens: Tokens, *given: object) -> object:
+            seen.add(tokens.ids.shape[0])
+            return function(decoder, tokens, *given)
+
+        return quick
+
+    monkeypatch.setattr(torch, "compile", compile)
+    model = build("decoder")
+    compile_steps(model, batches=batches)
+    for rows in (1, 2, 15, 16, 20):
+        written(model, rows, {"greedy": {}})
+    assert seen == compiled
