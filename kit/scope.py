@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit.columns import attend_in_products, better_in_products
 from kit.contracts.mask import Facts, Mask
 from kit.dropout import drop
 from kit.errors import KitError
+from kit.few_queries import attend_in_products, better_in_products
 from kit.layout import Layout
 from kit.lazy import lazy
 from kit.short import attend_short, pays

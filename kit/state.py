@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from kit.columns import chosen_rows, many, to_columns
+from kit.few_queries import chosen_rows, many, to_columns
 
 
 class State(ABC):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kit import KeyValueState, MemoryState, Scope, TensorState
-from kit.columns import MANY, attend_in_products, by_column, to_columns
+from kit.few_queries import MANY, attend_in_products, by_column, to_columns
 from kit.layout import Layout
 
 
