@@ -76,13 +76,18 @@ class Lock(BaseModel):
 
 
 def compare(lock: Lock, current: Lock) -> list[str]:
-    """How what is here differs from what the run was made with, a sentence each; plugins added since do not matter."""
+    """How what is here differs from what the run was made with, a sentence each.
+
+    Plugins that were added since do not matter, nor do those that were there and that the run made no use of.
+    """
     return [*_differences(lock, current)]
 
 
 def _differences(lock: Lock, current: Lock) -> Iterator[str]:
     yield from _compare_source("the kit", lock.kit, current.kit)
     for name, source in lock.plugins.items():
+        if not _was_used(name, lock, current):
+            continue
         if name in current.plugins:
             yield from _compare_source(f"plugin {name}", source, current.plugins[name])
         elif source.distribution:
@@ -102,6 +107,12 @@ def _differences(lock: Lock, current: Lock) -> Iterator[str]:
         if then != now:
             yield f"{what} was {then}, is {now}"
     yield from _compare_data(lock.data, current.data)
+
+
+def _was_used(plugin: str, lock: Lock, current: Lock) -> bool:
+    """Whether the run depends on a plugin: by a part, or since it acts on every run; always where no part is known."""
+    acts = any(source.acts for source in (lock.plugins.get(plugin), current.plugins.get(plugin)) if source is not None)
+    return acts or not lock.parts or any(part.plugin == plugin for part in lock.parts.values())
 
 
 def _compare_source(what: str, then: Source, now: Source) -> Iterable[str]:

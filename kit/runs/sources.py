@@ -10,12 +10,16 @@ from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
+from pluggy import PluginManager
 from pydantic import BaseModel, ConfigDict
 
+from kit.hookspecs import PROJECT
 from kit.plugins import OWN, LoadedPlugin
 
 KIT = OWN
 """The kit's own distribution, which first-party plugins share: a change to one of them is no change to the others."""
+_ACTING = frozenset({"kit_recipe_loaded", "kit_model_built", "kit_callbacks"})
+"""The hooks that are called in every run, whichever parts its recipe names."""
 
 
 class Source(BaseModel):
@@ -28,6 +32,8 @@ class Source(BaseModel):
     version: str | None
     sha256: str
     """Of all its files, names and contents."""
+    acts: bool = False
+    """Whether it is a plugin that listens to what runs do, and so may change one that uses none of its parts."""
 
 
 def plugin_sources(plugins: Iterable[LoadedPlugin]) -> dict[str, Source]:
@@ -37,8 +43,15 @@ def plugin_sources(plugins: Iterable[LoadedPlugin]) -> dict[str, Source]:
         if plugin.status == "loaded":
             loaded = plugin.load()
             module = loaded if isinstance(loaded, ModuleType) else type(loaded).__module__
-            sources[plugin.name] = source_of(module, None if plugin.given else plugin.distribution)
+            source = source_of(module, None if plugin.given else plugin.distribution)
+            sources[plugin.name] = source.model_copy(update={"acts": _acts(loaded)})
     return sources
+
+
+def _acts(plugin: object) -> bool:
+    manager = PluginManager(PROJECT)
+    marked = {name: manager.parse_hookimpl_opts(plugin, name) for name in dir(plugin)}
+    return any((options.get("specname") or name) in _ACTING for name, options in marked.items() if options is not None)
 
 
 def source_of(module: ModuleType | str, distribution: str | None = None) -> Source:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from kit.hookspecs import hookimpl
 from kit.plugins import LoadedPlugin
 from kit.runs.directory import RunError
 from kit.runs.lock import Lock, compare
 from kit.runs.sources import Source, plugin_sources, source_of
+from kit.runs.used import UsedPart
 
 WINDOW = Source(distribution="kit-window", version="1.2", sha256="aa")
 NOW = Lock.current({"window": WINDOW}, seed=1, data={"train": "f" * 64})
@@ -47,6 +49,45 @@ def test_a_missing_plugin_names_the_install_that_brings_it() -> None:
 def test_a_changed_plugin_says_how(change: dict[str, str], words: list[str]) -> None:
     (sentence,) = compare(a_lock(), a_lock(plugins={"window": WINDOW.model_copy(update=change)}))
     assert sentence.startswith("plugin window") and all(word in sentence for word in words)
+
+
+SOFTMAX = UsedPart(plugin="attention", distribution="kitformer", version="1", sha256="cc")
+EDITED = WINDOW.model_copy(update={"sha256": "bb"})
+
+
+@pytest.mark.parametrize("here", [{"window": EDITED}, {}], ids=["edited", "missing"])
+def test_a_plugin_that_the_run_made_no_use_of_is_not_talked_about(here: dict[str, Source]) -> None:
+    without = a_lock(parts={"attention softmax": SOFTMAX})
+    assert compare(without, a_lock(plugins=here, parts=without.parts)) == []
+    window = SOFTMAX.model_copy(update={"plugin": "window", "distribution": "kit-window"})
+    using = a_lock(parts={"attention softmax": SOFTMAX, "mask window": window})
+    (sentence,) = compare(using, a_lock(plugins=here, parts=using.parts))
+    assert sentence.startswith("plugin window")
+
+
+def test_a_plugin_that_acts_on_every_run_is_talked_about_without_any_part() -> None:
+    acting = WINDOW.model_copy(update={"acts": True})
+    lock = a_lock(plugins={"window": acting}, parts={"attention softmax": SOFTMAX})
+    for here in ({"window": EDITED}, {}):
+        (sentence,) = compare(lock, a_lock(plugins=here, parts=lock.parts))
+        assert sentence.startswith("plugin window")
+
+
+class Brings:
+    @hookimpl
+    def kit_components(self) -> list[type]:
+        return []
+
+
+class Listens:
+    @hookimpl(specname="kit_model_built")
+    def watch(self, model: object) -> None: ...
+
+
+@pytest.mark.parametrize(("plugin", "acts"), [(Brings(), False), (Listens(), True)])
+def test_a_lock_knows_which_plugins_listen_to_runs(plugin: object, acts: bool) -> None:
+    found = LoadedPlugin("sample", "sample", "", load=lambda: plugin, status="loaded", given=True)
+    assert plugin_sources([found])["sample"].acts is acts
 
 
 def test_everything_else_is_compared_too() -> None:
