@@ -71,14 +71,15 @@ def resume(
 
 def _start_many(context: typer.Context, recipe: Recipe, command: list[str], out: Console) -> None:
     """Where the recipe wants many processes, run the same command in each, wait for them, and end as they do."""
+    from kit.training.choosing import Choices
     from kit.training.launching import launch, must_launch
 
-    assert recipe.training is not None
-    if must_launch(recipe.training):
+    training = Choices(recipe, context.obj.registry).training  # an error that says what to add, where there is none
+    if must_launch(training):
         left_out = [f"--no-plugin={name}" for name in context.find_root().params.get("no_plugin") or ()]
         again = [sys.executable, "-P", "-m", "kit", *left_out, *command]
         say = partial(errors.print, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(launch(again, recipe.training, say))
+        raise typer.Exit(launch(again, training, say))
 
 
 def _train(

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kit.cli.main import app
+from kit.errors import KitError
 
 RECIPE = """
 name: small
@@ -56,6 +57,13 @@ def kit(*arguments: str) -> str:
     return result.output
 
 
+def refused(*arguments: str) -> str:
+    """What a person is told."""
+    error = CliRunner().invoke(app, list(arguments)).exception
+    assert isinstance(error, KitError), repr(error)
+    return str(error)
+
+
 def test_train_says_where_first_and_ends_with_what_to_do_next():
     output = kit("train", "recipes/small.yaml", "training.seed=3")
     lines = output.splitlines()
@@ -89,6 +97,16 @@ def test_a_dry_run_says_what_it_would_take_and_writes_nothing():
     output = kit("train", "recipes/small.yaml", "--dry-run")
     for word in ("would train", "parameters", "objective", "sequence", "12 in", "speed", "time", "memory"):
         assert word in output
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("how", [[], ["--dry-run"]], ids=["train", "dry-run"])
+def test_a_recipe_without_a_training_section_is_told_what_to_add(how):
+    recipe = Path("recipes/small.yaml")
+    recipe.write_text(RECIPE.partition("training:")[0])
+    assert refused("train", "recipes/small.yaml", *how) == (
+        "the recipe small has no training section\n    add training: {steps: 1000, batch_tokens: 4096}"
+    )
     assert not Path("runs").exists()
 
 
