@@ -74,6 +74,12 @@ def test_commands_print_what_is_shown(block: Block, folder: Path) -> None:
         assert printed(command, block, folder).strip() == shown.strip(), command
 
 
+def test_what_is_added_for_training_trains(folder: Path) -> None:
+    block = next(block for block in blocks("file") if block.what == "speaker.yaml")
+    small = "model.width=32 model.encoder.depth=1 model.decoder.depth=1 training.batch_tokens=512"
+    assert "would train  speaker" in printed(f"kit train speaker.yaml --dry-run {small}", block, folder)
+
+
 @pytest.mark.parametrize("block", blocks("run"), ids=["python"])
 def test_python_runs(block: Block, folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", block.text], cwd=folder, capture_output=True, text=True)
