@@ -8,6 +8,7 @@ Shapes: N rows, I numbers in, O numbers out.
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from torch.autograd.function import once_differentiable
 
 SEVERAL = 16
 """From so many rows on the library is called directly in training; for fewer, the way there costs more than is won."""
+
+SHAPES = 64
+"""How many kinds of product oneDNN remembers: more than a step has."""
 
 
 @lru_cache(maxsize=1)
@@ -71,9 +75,20 @@ def pays(x: Tensor, weight_OI: Tensor) -> bool:
 def speed_up(model: nn.Module) -> None:
     """Have a model's linear layers multiplied by the library that is quicker here, in training too."""
     if prefers_onednn():
+        remember_few()
         for module in model.modules():
             if type(module) is nn.Linear:
                 module.__class__ = Linear
+
+
+def remember_few() -> None:
+    """Have oneDNN remember only the kinds of product of a step or two; of use before its first one.
+
+    It keeps what it has made for each shape, and torch once more, both for 1,024 of them. Batches of real tokens hardly
+    ever have the same number twice, so that a training grew by a gigabyte in its first hundred steps.
+    """
+    for capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(capacity, str(SHAPES))
 
 
 class _Product(torch.autograd.Function):

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit.matrices import cut, multiply, prefers_onednn
+from kit.matrices import cut, multiply, prefers_onednn, remember_few
 from kit.memory import keep_memory
 from kit.model.families import Model
 from kit.model.side import Side
@@ -107,6 +107,8 @@ def arrange(model: Model) -> None:
     if any(tensor.device.type != "cpu" for tensor in model.parameters()):
         return
     keep_memory()
+    if prefers_onednn():
+        remember_few()
     _arrange_scores(model)
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
