@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from kit.data.tokenizing import Tokenizers
+from kit.devices import device_called
 from kit.errors import KitError
 from kit.model.families import Model
 from kit.recipe.sections import Recipe, Vocabularies
@@ -75,6 +76,7 @@ def open_run(
         from kit.kit import Kit as NewKit
 
         kit = NewKit()
+    place = device_called(device)
     found = run if isinstance(run, RunDirectory) else RunDirectory.open(run, root)
     differences = lock_differences(found, kit)
     try:
@@ -92,7 +94,7 @@ def open_run(
     sizes = Vocabularies(source=tokenizers.source.size, target=tokenizers.target.size)
     model = kit.build(recipe, sizes, tokenizers.symbols())
     model.load_state_dict(_weights(found, choices, model))
-    model.eval().requires_grad_(False).to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    model.eval().requires_grad_(False).to(place)
     return OpenedRun(found, kit, choices, tokenizers, model, read_labels(found), differences)
 
 

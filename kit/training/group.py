@@ -147,6 +147,7 @@ def joined(training: TrainingSection, recipe: str, say: Callable[[str], None]) -
                 f"the recipe is to be trained by {training.devices * training.nodes} processes, and this is one alone\n"
                 "    start it with kit train or torchrun, or set training.devices and training.nodes to 1"
             )
+        preflight.check_alone(training.accelerator)
         yield Group()
         return
     timeout = training.timeout

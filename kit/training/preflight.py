@@ -15,6 +15,7 @@ import torch
 from torch import distributed
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 
+from kit.devices import devices_here, has_accelerator
 from kit.errors import KitError
 from kit.training.membership import Member, ProcessMissing
 
@@ -135,6 +136,16 @@ def device_of(member: Member, accelerator: str) -> torch.device:
             "    write fewer training.devices, or accelerator: cpu"
         )
     return torch.device("cuda", member.local_rank)
+
+
+def check_alone(accelerator: str) -> None:
+    """Whether a process that trains alone has what the recipe wants; KitError if not."""
+    if not has_accelerator(accelerator):
+        raise KitError(
+            f"training.accelerator is {accelerator}, and {socket.gethostname()} has none that torch can use; "
+            f"there is {' and '.join(devices_here())}\n"
+            "    write training.accelerator=cpu, or auto, which takes a GPU where there is one"
+        )
 
 
 def _wait_for_answer(member: Member, timeout: float) -> None:

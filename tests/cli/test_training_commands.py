@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from kit.cli.main import app
@@ -107,6 +108,16 @@ def test_a_recipe_without_a_training_section_is_told_what_to_add(how):
     assert refused("train", "recipes/small.yaml", *how) == (
         "the recipe small has no training section\n    add training: {steps: 1000, batch_tokens: 4096}"
     )
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("wanted", ["gpu", "mps"])
+def test_a_device_that_is_not_there_is_told_before_a_run_is_begun(wanted, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    told = refused("train", "recipes/small.yaml", f"training.accelerator={wanted}")
+    assert told.startswith(f"training.accelerator is {wanted}, and ") and "there is cpu" in told
+    assert "write training.accelerator=cpu, or auto" in told
     assert not Path("runs").exists()
 
 
