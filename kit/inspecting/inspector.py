@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,11 +20,13 @@ from kit.inspecting.looking import Looking
 from kit.inspecting.reading import FORMS, Given, Ids, Reader
 from kit.inspecting.record import AttentionRecord, TokenRow
 from kit.model.families import DecoderModel, EncoderDecoder, Model
-from kit.opening import OpenedRun, open_run
 from kit.recipe.sections import Vocabularies
 from kit.runs.directory import RunDirectory
 from kit.tokens import Tokens
 from kit.training import randomness
+
+if TYPE_CHECKING:  # probes import this file, and to list parts nothing has to be opened
+    from kit.opening import OpenedRun
 
 ROWS = 16
 """How many texts go through the model at once."""
@@ -155,6 +158,8 @@ class _Even(Inspector):
 
 def inspect(run: str | Path | RunDirectory | OpenedRun) -> Inspector:
     """Look into a run: `kit.inspect("pronounce").record("hello")`."""
+    from kit.opening import OpenedRun, open_run
+
     opened = run if isinstance(run, OpenedRun) else open_run(run)
     recipe, choices = opened.recipe, opened.choices
     objective, form = None, FORMS[recipe.model.family]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,7 +17,6 @@ from kit.inspecting.gating import Head, silenced
 from kit.inspecting.inspector import Inspector
 from kit.inspecting.reading import Ids
 from kit.model.families import Model
-from kit.opening import OpenedRun
 from kit.recipe.dump import to_yaml
 from kit.recipe.sections import Recipe, Vocabularies
 from kit.runs.directory import RunDirectory
@@ -27,6 +26,9 @@ from kit.runs.sources import plugin_sources
 from kit.runs.used import used_parts
 from kit.runs.weights import keep_weights
 from kit.training.origin import read_origin, write_origin
+
+if TYPE_CHECKING:
+    from kit.opening import OpenedRun
 
 TOLERANCE = 1e-4
 """How far scores of the smaller model may be from those of the masked one, in float32; more means a mistake."""

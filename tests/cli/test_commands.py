@@ -56,6 +56,27 @@ def test_help_does_not_import_torch() -> None:
         assert command in done.stdout
 
 
+HEAVY = (
+    "lightning_fabric", "pytorch_lightning", "torchmetrics", "torch.distributed.fsdp", "torch.distributed.tensor",
+    "torch._dynamo", "torch._inductor", "torch.onnx", "torch.utils.tensorboard", "sympy", "matplotlib", "datasets",
+    "pandas", "pyarrow", "sacrebleu", "transformers", "sentencepiece", "ctranslate2", "onnx", "onnxruntime", "uvicorn",
+    "starlette", "kit.opening", "kit.training.engine",
+)  # fmt: skip
+"""What takes long to import, and is of no use before something is trained, opened, measured or drawn."""
+
+
+def test_listing_every_part_imports_nothing_heavy_besides_torch() -> None:
+    code = (
+        "import sys, kit.cli; sys.argv = ['kit', 'list']\n"
+        "try:\n    kit.cli.main()\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        f"print('imported:', *[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "imported:"
+
+
 def test_check_says_that_a_recipe_is_right(recipe: str) -> None:
     assert "is right" in kit("check", recipe).stdout
     assert json.loads(kit("check", recipe, "--json").stdout) == {"ok": True, "name": "small"}
