@@ -34,6 +34,7 @@ from kit.cli import (
     train,
 )
 from kit.cli.console import errors
+from kit.cli.version import Version
 from kit.errors import KitError
 from kit.kit import Kit
 
@@ -90,6 +91,7 @@ def options(
     outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let recipes lead to files outside their folder and this one.")
     ] = False,
+    version: Version = False,
 ) -> None:
     """Transformers assembled from parts, where every part is a plugin."""
     context.with_resource(confining.confined(outside))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,17 @@ def kit(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     assert done.returncode == code, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done
+
+
+def test_the_version_is_told_with_those_of_torch_and_python() -> None:
+    printed = kit("--version").stdout
+    assert len(printed.splitlines()) == 1
+    for name, number in (
+        ("kitformer", metadata.version("kitformer")),
+        ("torch", metadata.version("torch")),
+        ("Python", platform.python_version()),
+    ):
+        assert f"{name} {number}" in printed
 
 
 def test_help_does_not_import_torch() -> None:
