@@ -42,6 +42,7 @@ from kit.training.preparing import Prepared, prepare, start_parts
 from kit.training.progress import Reporter, Silent
 from kit.training.quiet import silence
 from kit.training.saving import Saver
+from kit.training.sizes import fitting
 from kit.training.strategies import is_sharded
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
     begun = run.weights.is_file() and not store.steps()  # a run that was made of another one's weights
     resumed = _newest(store, group)
     if begun:
-        _begin_from(run, model)
+        with fitting(run, prepared, kit):
+            _begin_from(run, model)
     elif resumed is None:
         start_parts(model)
     if training.tensor > 1:
@@ -145,7 +147,8 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
     average = Average(model, averaged.ema) if averaged is not None and averaged.ema is not None else None
     saver = Saver(store, module, Patience(training.metric, lower, training.patience), average)
     if resumed is not None:
-        saver.restore_weights(resumed)
+        with fitting(run, prepared, kit):
+            saver.restore_weights(resumed)
     began = time.monotonic()
     keep = partial(_keep, run, to_yaml(prepared.recipe, kit.registry)) if group.first else None
     after = fit(run, prepared, kit, saver, reporter, resumed, group, keep)

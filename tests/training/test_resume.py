@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
-from kit.runs.directory import RunDirectory
+from kit.runs.directory import RunDirectory, RunError
 from kit.runs.lock import Lock
 from kit.runs.metrics import MetricsFile
 from kit.runs.store import CheckpointStore
@@ -110,12 +111,40 @@ def test_a_run_that_was_prolonged_and_interrupted_knows_how_far_it_is_to_go(tiny
     assert summarize(run).state == "finished"
 
 
-def test_a_change_that_cannot_be_is_not_kept(tiny, kit):
+@pytest.mark.parametrize(
+    ("changes", "named", "made"),
+    [
+        (["model.width=32", "model.dropout=0.2"], "model.width=32", "model.width=16"),
+        (["model.encoder.depth=2"], "model.encoder.depth=2", "model.encoder.depth=1"),
+        (
+            ["model.encoder.feedforward.factor=3", "model.width=8"],
+            "model.width=8 and model.encoder.feedforward.factor=3.0",
+            "model.width=16 and model.encoder.feedforward.factor=2.0",
+        ),
+    ],
+    ids=["width", "depth", "two"],
+)
+def test_a_change_of_sizes_is_refused_and_not_kept(tiny, kit, changes: list[str], named: str, made: str):
     run = train(tiny("training.steps=3"), kit).run
     before = run.recipe.read_text()
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        train(kit.recipe(run.recipe, ["model.width=32", "training.steps=5"]), kit, run)
+    wanted = rf"tiny/1 cannot go on with {named}: its weights were made with {made}\n.*leave that out, or begin"
+    with pytest.raises(RunError, match=wanted):
+        train(kit.recipe(run.recipe, [*changes, "training.steps=5"]), kit, run)
     assert run.recipe.read_text() == before
+    assert train(kit.recipe(run.recipe, ["training.steps=4"]), kit, run).step == 4
+
+
+def test_another_part_is_refused_by_name(tiny, kit):
+    run = train(tiny("training.steps=2"), kit).run
+    with pytest.raises(RunError, match=r"cannot go on with model\.norm\.use=rms"):
+        train(kit.recipe(run.recipe, ["model.norm=rms"]), kit, run)
+
+
+def test_weights_of_a_run_that_was_made_of_another_are_refused_alike(tiny, kit):
+    run = train(tiny("training.steps=2"), kit).run
+    shutil.rmtree(run.checkpoints)
+    with pytest.raises(RunError, match=r"cannot go on with model\.width=32"):
+        train(kit.recipe(run.recipe, ["model.width=32"]), kit, run)
 
 
 def test_an_average_that_is_new_to_a_run_begins_with_its_weights_of_then(tiny, kit):
