@@ -26,13 +26,14 @@ def find_file(name: str, folder: Path | None = None) -> Path:
             f"the environment variable {missing[1]} is not set, and {name!r} needs it",
             hint=f"set it: export {missing[1]}=…, or write the path out",
         )
-    candidates = [start / filled for start in dict.fromkeys([folder or Path(), Path()])]
+    places = [(start / filled).absolute() for start in (folder or Path(), Path())]
+    candidates = places[:1] if len(set(map(os.path.realpath, places))) == 1 else places
     for candidate in candidates:
         if candidate.is_file():
             if data_is_confined() and not may_read(candidate, [*([folder] if folder else []), *_named_by_person(name)]):
                 raise DataError(f"{name!r} leads to {candidate.resolve()}, outside the recipe's folder", hint=HINT)
             return candidate.resolve()
-    tried = " nor ".join(str(candidate.absolute()) for candidate in dict.fromkeys(candidates))
+    tried = ", then for ".join(map(str, candidates))
     kind = "a folder, not a file" if any(candidate.is_dir() for candidate in candidates) else "no such file"
     raise DataError(f"{kind}: {name!r} (looked for {tried})", hint="paths are read from the recipe's folder")
 

@@ -28,11 +28,24 @@ def test_what_is_missing_is_named_with_every_place_that_was_looked_at(tmp_path, 
     monkeypatch.delenv("NOWHERE", raising=False)
     with pytest.raises(DataError, match="environment variable NOWHERE is not set"):
         find_file("$NOWHERE/a.txt")
-    with pytest.raises(DataError, match=f"no such file: 'a.txt'.*{tmp_path}/a.txt nor .*{Path.cwd()}/a.txt"):
+    with pytest.raises(DataError, match=f"no such file: 'a.txt'.*for {tmp_path}/a.txt, then for {Path.cwd()}/a.txt"):
         find_file("a.txt", tmp_path)
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match="a folder, not a file"):
         find_file("folder", tmp_path)
+
+
+def test_a_place_that_is_reached_in_two_ways_is_named_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name, folder in (
+        ("a.txt", tmp_path),
+        ("a.txt", tmp_path / "link"),
+        (f"{tmp_path}/a.txt", tmp_path / "recipes"),
+    ):
+        with pytest.raises(DataError) as error:
+            find_file(name, folder)
+        assert str(error.value).partition("looked for")[2].count("a.txt") == 1
 
 
 def test_the_cache_lies_where_the_desktop_standard_says(tmp_path, monkeypatch):
