@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -66,14 +67,7 @@ class RunDirectory:
                     raise RunError(
                         f"{path} holds no recipe.yaml, so it is not a run (or one that was stopped at once)."
                     )
-        known = sorted({run.label for run in cls.all(root)} | {run.name for run in cls.all(root)})
-        near = get_close_matches(str(text).removeprefix(f"{root}/"), known, n=3)
-        hint = (
-            f"Nearest: {', '.join(near)}."
-            if near
-            else f"{root} holds {len(known) or 'no'} runs; `kit runs` lists them."
-        )
-        raise RunError(f"no run {str(text)!r}. {hint}")
+        raise RunError(f"no run {str(text)!r}. {_instead(str(text), cls.all(root), root)}")
 
     @classmethod
     def all(cls, root: Path = ROOT) -> list[Self]:
@@ -148,6 +142,17 @@ class RunDirectory:
     def write(self, path: Path, text: str) -> None:
         """Write one of its text files, whole or not at all."""
         write_text(path, text)
+
+
+def _instead(text: str, runs: Sequence[RunDirectory], root: Path) -> str:
+    """The runs whose label or name is near to what was typed; else how many there are."""
+    known = sorted({run.label for run in runs} | {run.name for run in runs})
+    near = get_close_matches(text.removeprefix(f"{root}/"), known, n=3)
+    if near:
+        return f"Nearest: {', '.join(near)}."
+    if not runs:
+        return f"{root} holds no runs."
+    return f"{root} holds {len(runs)} run{'s' if len(runs) > 1 else ''}; `kit runs` lists them."
 
 
 def _numbers(folder: Path) -> list[int]:

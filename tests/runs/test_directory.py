@@ -54,6 +54,14 @@ def test_a_run_is_found_by_folder_label_or_name(tmp_path: Path) -> None:
         RunDirectory.open("pronounce/3", tmp_path)
 
 
+def test_runs_are_counted_as_they_are_listed(tmp_path: Path) -> None:
+    for count in (1, 2, 3):
+        a_run(tmp_path, "copy" if count == 3 else "pronounce")
+        with pytest.raises(RunError, match=f"holds {count} runs?; `kit runs` lists") as error:
+            RunDirectory.open("zzz", tmp_path)
+        assert len(list_runs(tmp_path)) == count and ("1 runs" in str(error.value)) is False
+
+
 def test_a_run_that_is_not_there_is_answered_with_the_nearest(tmp_path: Path) -> None:
     a_run(tmp_path)
     with pytest.raises(RunError, match=r"no run 'pronouce'. Nearest: pronounce"):
