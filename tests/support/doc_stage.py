@@ -120,7 +120,7 @@ class Stage:
             self.here = (self.here / words[1]).resolve()
             return ""
         if words[:2] == ["pip", "install"]:
-            self._install(words[-1])
+            self._install(words[-1].partition("[")[0])
             return ""
         if words[0] in ("pytest", "python"):
             module = ["-m", "pytest", "-p", "no:cacheprovider"] if words[0] == "pytest" else []
