@@ -44,6 +44,7 @@ from kit.training.quiet import silence
 from kit.training.saving import Saver
 from kit.training.sizes import fitting
 from kit.training.strategies import is_sharded
+from kit.training.taking_back import taken_back
 
 if TYPE_CHECKING:
     from kit.kit import Kit
@@ -84,10 +85,10 @@ def train(
     reporter = reporter or Silent()
     if (member := Member.found()) is not None:
         recipe = as_started(recipe, member)
-    begun = run
-    with joined(Choices(recipe, kit.registry).training, to_yaml(recipe, kit.registry), reporter.say) as group:
+    begun, training, text = run, Choices(recipe, kit.registry).training, to_yaml(recipe, kit.registry)
+    with taken_back(reporter.say) as start, joined(training, text, reporter.say) as group:
         reporter = reporter if group.first else Silent()
-        run = RunDirectory(group.shared_folder(lambda: (begun or new_run(recipe, kit, folder, root)).path))
+        run = RunDirectory(group.shared_folder(lambda: (begun or start.made(new_run(recipe, kit, folder, root))).path))
         reporter.say(str(run.path))
         folder = folder or read_origin(run)
         with claimed(run) if group.first else nullcontext():
