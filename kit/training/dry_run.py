@@ -15,8 +15,10 @@ from kit.contracts.part import collect_losses
 from kit.data.packing import WindowRows
 from kit.data.rows import ExampleRows, Rows
 from kit.data.steps import share_of
+from kit.devices import has_accelerator
 from kit.memory import keep_memory, peak_memory
 from kit.recipe.sections import Recipe
+from kit.recipe.training_section import TrainingSection
 from kit.training.averaging import Average
 from kit.training.preparing import Prepared, prepare
 from kit.training.quiet import silence
@@ -61,7 +63,7 @@ def plan(recipe: Recipe, kit: Kit, folder: Path | None = None) -> TrainingPlan:
     seconds, tokens, places = _measure(prepared, device, processes // training.tensor)
     return TrainingPlan(
         parameters=sum(parameter.numel() for parameter in prepared.model.parameters()),
-        machine=_machine(device, processes, training.nodes) + _whole(training.strategy, processes),
+        machine=_machine(device, training) + _whole(training.strategy, processes),
         objective=prepared.objective.part_name(),
         rows=_count(prepared.feed.rows),
         left_out=prepared.feed.left_out,
@@ -125,17 +127,23 @@ def _count(rows: Rows) -> int:
 
 
 def _device(accelerator: str) -> torch.device:
+    """What is measured on: what the recipe wants, or the CPU where that is not here."""
     if accelerator in ("auto", "gpu") and torch.cuda.is_available():
         return torch.device("cuda")
-    if accelerator == "mps":
-        return torch.device("mps")
-    return torch.device("cpu")
+    return torch.device("mps" if accelerator in ("gpu", "mps") and has_accelerator(accelerator) else "cpu")
 
 
-def _machine(device: torch.device, processes: int, nodes: int) -> str:
-    name = torch.cuda.get_device_name() if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    many = f"{processes} processes on {nodes} nodes" if nodes > 1 else f"{processes} processes"
-    return f"{many}, each with {name}" if processes > 1 else name
+def _machine(device: torch.device, training: TrainingSection) -> str:
+    processes, nodes = training.devices * training.nodes, training.nodes
+    threads = torch.get_num_threads()
+    cpu = f"{threads} CPU thread{'s' if threads > 1 else ''}"
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "MPS" if device.type == "mps" else cpu
+    on_nodes = f" on {nodes} nodes" if nodes > 1 else ""
+    if not has_accelerator(training.accelerator):
+        wanted = f"{processes} GPU{'s' if processes > 1 else ''}" if training.accelerator == "gpu" else "MPS"
+        there = f"{wanted}{on_nodes} {'are' if processes > 1 else 'is'} wanted, and there is none here"
+        return f"{there}: time and memory are of one process with {cpu}"
+    return f"{processes} processes{on_nodes}, each with {name}" if processes > 1 else name
 
 
 def _whole(strategy: str, processes: int) -> str:
