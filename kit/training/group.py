@@ -153,6 +153,8 @@ def joined(training: TrainingSection, recipe: str, say: Callable[[str], None]) -
     timeout = training.timeout
     device = preflight.device_of(member, training.accelerator)
     told = say if member.first else _nothing
+    if (warning := preflight.crowding(member, device)) is not None:
+        told(warning)
     tcp = preflight.open_store(member, timeout)
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun may try again, at the same store
     store = PrefixStore(attempt, tcp)

@@ -138,6 +138,17 @@ def device_of(member: Member, accelerator: str) -> torch.device:
     return torch.device("cuda", member.local_rank)
 
 
+def crowding(member: Member, device: torch.device) -> str | None:
+    """What a person is told where more processes compute on a CPU than it has cores; None where there are enough."""
+    cores = os.cpu_count() or 1
+    if device.type != "cpu" or member.local_size <= cores:
+        return None
+    return (
+        f"warning: {member.local_size} processes share the {cores} cores of {socket.gethostname()}, "
+        f"and train more slowly than {cores} would; training.devices={cores} is enough here"
+    )
+
+
 def check_alone(accelerator: str) -> None:
     """Whether a process that trains alone has what the recipe wants; KitError if not."""
     if not has_accelerator(accelerator):

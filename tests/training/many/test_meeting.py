@@ -102,6 +102,22 @@ def test_who_is_missing_is_named():
     assert said == ["waiting for process 1 (node 0), 3 (node 1) of 4"]
 
 
+@pytest.mark.parametrize(("cores", "times"), [(2, 1), (4, 0)], ids=["too few", "enough"])
+def test_more_processes_than_cores_are_warned_of_once(tiny, monkeypatch: pytest.MonkeyPatch, cores: int, times: int):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    for name, value in Member(0, 4, 0, 4, "127.0.0.1", free_port()).environment().items():
+        monkeypatch.setenv(name, value)
+    said: list[str] = []
+    training = tiny("training.accelerator=cpu", "training.devices=4", "training.timeout=0.5").training
+    with pytest.raises(ProcessMissing), joined(training, "", said.append):
+        pass
+    warnings = [text for text in said if text.startswith("warning: ")]
+    assert len(warnings) == times
+    for text in warnings:
+        assert text.startswith("warning: 4 processes share the 2 cores of ") and "\n" not in text
+        assert text.endswith("training.devices=2 is enough here")
+
+
 def test_a_missing_first_process_is_named():
     with pytest.raises(ProcessMissing, match=r"process 0 is missing: nothing answers at 127.0.0.1:\d+ within 0.5 s"):
         open_store(Member(1, 2, 0, 1, "127.0.0.1", free_port()), 0.5)
