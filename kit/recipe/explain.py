@@ -20,6 +20,14 @@ from kit.recipe.wanted import a, allowed, names_of, wanted
 Location = tuple[str | int, ...]
 
 
+class MissingKey(Problem):
+    """A key is wanted that is not there."""
+
+
+class UnknownKey(Problem):
+    """A key is there that nobody knows, perhaps one that is missing, misspelt."""
+
+
 def explain(errors: Sequence[ErrorDetails], root: Spot, data: Any) -> Iterator[Problem]:
     """A problem for each mistake; what the members of a union say against one value is one mistake."""
     reported: set[Location] = set()
@@ -93,7 +101,7 @@ def _problem(error: ErrorDetails, root: Spot) -> Problem:
         case "missing":
             words = wanted(spot)
             field = _field(root, location)
-            return Problem(f"missing, wanted {words}" if words else "missing", path, hint=field)
+            return MissingKey(f"missing, wanted {words}" if words else "missing", path, hint=field)
         case "extra_forbidden":
             return _unknown_key(path, root, location)
         case "kit_part":
@@ -180,7 +188,7 @@ def _unknown_key(path: Path, root: Spot, location: Location) -> Problem:
         text += f"it has {', '.join(options)}" if options else "it has none"
     else:
         text = f"there is no {spelled(key)} here; the keys are {', '.join(keys)}"
-    return Problem(text, path, hint=f"did you mean {near[0]}?" if near else None)
+    return UnknownKey(text, path, hint=f"did you mean {near[0]}?" if near else None)
 
 
 def _use_path(path: Path, value: Any) -> Path:

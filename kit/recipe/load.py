@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from kit.errors import Problem, RecipeError
 from kit.recipe.bind import bind
 from kit.recipe.bound import set_fields
-from kit.recipe.explain import explain
+from kit.recipe.explain import MissingKey, UnknownKey, explain
 from kit.recipe.extends import extended, read_file
 from kit.recipe.nodes import MappingNode, Path, Place, from_plain, locate, to_plain
 from kit.recipe.overrides import apply_overrides
@@ -83,9 +83,21 @@ def _located(root: MappingNode, problem: Problem) -> Problem:
 def _first(problems: Sequence[Problem]) -> list[Problem]:
     """In the order of the file, and no more than a person can read."""
     sources = list(dict.fromkeys(problem.source for problem in problems))
-    ordered = sorted(problems, key=lambda problem: (sources.index(problem.source), problem.line or 0))
+    ordered = _causes_first(sorted(problems, key=lambda problem: (sources.index(problem.source), problem.line or 0)))
     if len(ordered) > ENOUGH:
         rest = ordered[ENOUGH]
         more = Problem(f"and {len(ordered) - ENOUGH} more mistakes from here on", source=rest.source, line=rest.line)
         return [*ordered[:ENOUGH], more]
     return ordered
+
+
+def _causes_first(problems: Sequence[Problem]) -> list[Problem]:
+    """The same, with what is missing in a mapping below the keys there that nobody knows: one of them may be misspelt."""
+    unknown = {problem.path[:-1]: place for place, problem in enumerate(problems) if isinstance(problem, UnknownKey)}
+
+    def order(placed: tuple[int, Problem]) -> tuple[int, bool]:
+        place, problem = placed
+        is_missing = isinstance(problem, MissingKey)
+        return max(place, unknown.get(problem.path[:-1], place)) if is_missing else place, is_missing
+
+    return [problem for _, problem in sorted(enumerate(problems), key=order)]
