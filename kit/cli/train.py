@@ -114,8 +114,13 @@ def _train(
 def _show(result: Result, out: Console) -> None:
     from kit.training.progress import duration
 
-    why = "" if result.ending == "finished" else ", because nothing got better any more"
-    out.print(f"trained {result.step} steps in {duration(result.seconds)}{why}", highlight=False)
+    early = result.ending == "stopped early"
+    why = ", because nothing got better any more" if early else ""
+    if result.nothing_left:
+        done = f"it ended after step {result.step}{why}" if early else f"all {result.steps} steps were made before"
+        out.print(f"nothing was left to do: {done}", highlight=False)
+    else:
+        out.print(f"trained {result.step} steps in {duration(result.seconds)}{why}", highlight=False)
     evaluation = result.evaluation
     if evaluation is not None:
         table = Table("on held-out examples", "", box=None, pad_edge=False)
@@ -130,10 +135,15 @@ def _show(result: Result, out: Console) -> None:
     out.print(
         f"weights      {result.run.weights}\n"
         + (f"loss plot    {plot}\n" if plot.is_file() else "")
-        + f"go on        kit resume {result.run.label} training.steps={2 * result.steps}",
+        + f"go on        kit resume {result.run.label} {_longer(result)}",
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _longer(result: Result) -> str:
+    """What lets a run that is over go on."""
+    return "training.patience=null" if result.ending == "stopped early" else f"training.steps={2 * result.steps}"
 
 
 def _answers(result: Result) -> Table:

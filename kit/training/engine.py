@@ -64,6 +64,8 @@ class Result:
     """What the weights that were kept measure on the test split, or on validation where there is no test."""
     signal: int = 0
     """What interrupted it."""
+    nothing_left: bool = False
+    """Whether the run was over before, so that no step was made."""
 
 
 def train(
@@ -159,12 +161,13 @@ def _train(run: RunDirectory, prepared: Prepared, kit: Kit, identity: str, repor
         return Result(run, module.step, training.steps, "interrupted", seconds, signal=number)
     ending: Literal["finished", "stopped early"] = "finished" if module.step >= training.steps else "stopped early"
     group.leave()
+    over = after is None
     if not group.first:
-        return Result(run, module.step, training.steps, ending, seconds)
+        return Result(run, module.step, training.steps, ending, seconds, nothing_left=over)
     if is_sharded(training, group.member):
         prepared = prepared.with_new_model(kit)  # whole, for one process alone
     evaluation = finish(run, prepared, store, reporter, module.step)
-    return Result(run, module.step, training.steps, ending, seconds, evaluation)
+    return Result(run, module.step, training.steps, ending, seconds, evaluation, nothing_left=over)
 
 
 def _keep(run: RunDirectory, recipe: str) -> None:

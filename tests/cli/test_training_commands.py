@@ -86,6 +86,24 @@ def test_resume_finds_the_data_from_anywhere(tmp_path, monkeypatch):
     assert "step 6/6" in output and "trained 6 steps" in output
 
 
+def test_resuming_a_finished_run_says_that_nothing_was_left_and_how_to_go_further():
+    kit("train", "recipes/small.yaml")
+    lines = kit("resume", "small").splitlines()
+    assert "nothing was left to do: all 4 steps were made before" in lines
+    assert "trained" not in " ".join(lines)
+    assert lines[-1].split(maxsplit=2) == ["go", "on", "kit resume small/1 training.steps=8"]
+
+
+def test_a_run_that_ended_early_goes_on_with_more_patience():
+    early = ["training.patience=1", "training.validate_every=1", "training.steps=20", "training.schedule=constant"]
+    output = kit("train", "recipes/small.yaml", *early, "training.optimizer={use: adamw, rate: 1.0e-30}")
+    assert "because nothing got better any more" in output
+    lines = kit("resume", "small").splitlines()
+    assert any(line.startswith("nothing was left to do: it ended after step ") for line in lines)
+    assert lines[-1].endswith("kit resume small/1 training.patience=null")
+    assert "trained 20 steps" in kit("resume", "small", "training.patience=null")
+
+
 def test_runs_lists_them():
     assert "no runs in runs" in kit("runs")
     kit("train", "recipes/small.yaml", "training.steps=1")
