@@ -92,7 +92,7 @@ def _first(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _causes_first(problems: Sequence[Problem]) -> list[Problem]:
-    """The same, with what is missing in a mapping below the keys there that nobody knows: one of them may be misspelt."""
+    """The same, with what is missing in a mapping below unknown keys there: one of them may be misspelt."""
     unknown = {problem.path[:-1]: place for place, problem in enumerate(problems) if isinstance(problem, UnknownKey)}
 
     def order(placed: tuple[int, Problem]) -> tuple[int, bool]:
