@@ -42,7 +42,7 @@ def new(
     out.print(f"wrote {made}", highlight=False)
     for path in sorted(path for path in made.rglob("*") if path.is_file()):
         out.print(f"  [dim]{escape(str(path.relative_to(made)))}[/]", highlight=False)
-    out.print(f"next: cd {made}; pip install -e .; pytest; kit plugin check", highlight=False)
+    out.print(escape(f"next: cd {made}; pip install -e '.[test]'; pytest; kit plugin check"), highlight=False)
 
 
 def check(
