@@ -34,6 +34,7 @@ from kit.cli import (
     train,
 )
 from kit.cli.console import errors
+from kit.cli.one_of_many import hush_torch
 from kit.cli.version import Version
 from kit.errors import KitError
 from kit.kit import Kit
@@ -112,6 +113,7 @@ def _plugin_commands(kit: Kit | None) -> dict[str, Any]:
 
 def main() -> NoReturn:
     """Run `kit`; a person's mistake is printed without a traceback (KIT_DEBUG=1 shows it)."""
+    hush_torch()
     try:
         app(prog_name="kit")
     except KitError as error:

@@ -41,6 +41,7 @@ def test_torchrun_starts_the_same(place: Place, ddp: Path):
     assert losses(place.newest()) == losses(ddp)
     assert len(list(place.newest().parent.iterdir())) == 1
     assert text.count("trained 50 steps") == 1
+    assert "find_unused_parameters" not in text, "torch warns that no parameter was left out, as one hopes"
 
 
 def test_torchrun_on_two_nodes_with_half_of_the_model_each(place: Place, fsdp: Path):
