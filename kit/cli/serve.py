@@ -69,9 +69,11 @@ def serve(
         for difference in predictor.run.differences:
             errors.print(f"[yellow]warning:[/] not as when the run was made: {escape(difference)}", highlight=False)
         about = About.of(predictor, example or ())
-        some = list(about.examples[:1]) or ["a"]
-        for texts in [some] * (compiled or compiled_batches) + [some * batch] * compiled_batches:
-            predictor.predict(texts, search=search)  # so that nobody waits for the compiler
+        if compiled or compiled_batches:  # so that nobody waits for the compiler
+            some = list(about.examples[:1]) or ["a"]
+            predictor.predict(some, search=search)
+            if compiled_batches:
+                predictor.predict(some * batch, search=search)
         answering = Showing(predictor, search)
         limits = Limits(batch=batch, queue=queue, nbest=answering.most(Limits.nbest))
         if not address.loopback:
