@@ -30,6 +30,8 @@ class Beat:
     text: str = ""
     heard: float = field(default_factory=time.monotonic)
     moved: float = field(default_factory=time.monotonic)
+    behind: float | None = None
+    """Since when others are known to be further; None where they are not."""
     marks: int = 0
     doing: str = "getting ready"
 
@@ -86,8 +88,12 @@ class Watch:
         beats = self._beats
         furthest = max([self._marks, *(beat.marks for beat in beats.values())])
         missed = [rank for rank, beat in beats.items() if now - beat.heard > within]
+        for beat in beats.values():
+            # To stay where all are is not to be late, however long it takes: the wait begins when somebody goes on.
+            beat.behind = None if beat.marks >= furthest else max(beat.moved, beat.behind or now)
+        waited = {rank: now - beat.behind for rank, beat in beats.items() if beat.behind is not None}
         # A process that has not moved for so long may have fallen silent only after its last step.
-        late = missed or [rank for rank, beat in beats.items() if beat.marks < furthest and now - beat.moved > within]
+        late = missed or [rank for rank, seconds in waited.items() if seconds > within]
         silent = [rank for rank in late if now - beats[rank].heard > within / 2]
         if silent:
             return [f"{self._name(rank)} gives no sign of life (it was {beats[rank].doing})" for rank in silent]
