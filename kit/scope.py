@@ -18,6 +18,7 @@ from kit.errors import KitError
 from kit.few_queries import attend_in_products, better_in_products
 from kit.layout import Layout
 from kit.lazy import lazy
+from kit.native.few import attends, few_queries
 from kit.short import attend_short, pays
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Scope:
 
     def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scale: float, dropout: float = 0.0) -> Tensor:
         """Scaled dot-product attention by the fastest kernel for this mask and bias: [B, H, Q, F]."""
-        grouped = k_BGKE.shape[1] != q_BHQE.shape[1]
+        grouped = bool(k_BGKE.shape[1] != q_BHQE.shape[1])  # of sizes that are traced, a stand-in
         bias = self.bias(q_BHQE, k_BGKE)
         if bias is None and dropout == 0.0 and pays(q_BHQE, k_BGKE) and (self.is_causal or self.seeing is None):
             return attend_short(q_BHQE, k_BGKE, v_BGKF, scale, self._mask_by_head(q_BHQE))
@@ -150,6 +151,8 @@ class Scope:
         if bias is None and dropout == 0.0 and q_BHQE.is_cuda and self._in_blocks(q_BHQE, v_BGKF):
             return self._attend_in_blocks(q_BHQE, k_BGKE, v_BGKF, scale)
         mask = self._additive_mask(q_BHQE.dtype) if bias is None else self._masked(bias)
+        if dropout == 0.0 and attends(q_BHQE, k_BGKE, v_BGKF):
+            return few_queries(q_BHQE, k_BGKE, v_BGKF, mask, scale)
         if dropout == 0.0 and better_in_products(q_BHQE, k_BGKE) and self.seeing is None:
             return attend_in_products(q_BHQE, k_BGKE, v_BGKF, scale, mask)
         out = F.scaled_dot_product_attention(

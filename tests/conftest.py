@@ -14,6 +14,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the kit's own C++ compiled before any test is timed; a training with a short time-out would wait for it."""
+    if not hasattr(config, "workerinput"):
+        from kit.native import few, likeliest, products
+
+        for each in (few, likeliest, products):
+            each.LIBRARY.load()
+
+
 @pytest.fixture(autouse=True)
 def _no_plugin_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KIT_PLUGINS", raising=False)

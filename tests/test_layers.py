@@ -36,6 +36,7 @@ NEVER_IMPORTS = {
     "contracts": {"recipe", "model", "registry", "plugins", "kit"} | ABOVE - {"data"},
     "recipe": {"model"} | ABOVE - {"data"},
     "model": ABOVE - {"data"},
+    "native": {"component", "contracts", "recipe", "model"} | ABOVE,
     "data": {"model", "recipe"} | ABOVE - {"data"},
     "decoding": {"training", "predicting", "evaluating", "serving", "cli"},
     "training": {"predicting", "evaluating", "serving", "cli"},

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kit.lazy import lazy
+from kit.native.likeliest import likeliest
+
 WIDE = 4096
 BLOCK = 64
 """From WIDE choices on, the best are looked for among the blocks of this many with the highest maxima."""
@@ -44,6 +47,32 @@ class Choices:
     def select(self, rows: Tensor) -> Choices:
         """Those of some rows, in a new order."""
         return Choices(self.log_RV[rows])
+
+
+class ScoredChoices(Choices):
+    """The same straight from scores of any scale; log-probabilities of all are made only if they are asked for."""
+
+    def __init__(self, scores_RV: Tensor, never_N: Tensor) -> None:
+        self.__dict__.update(scores_RV=scores_RV, never_N=never_N)
+
+    scores_RV: Tensor
+    never_N: Tensor
+    """Tokens that are hidden."""
+
+    @lazy
+    def log_RV(self) -> Tensor:
+        """As `Choices` has them."""
+        return self.scores_RV.log_softmax(1).index_fill_(1, self.never_N, float("-inf"))
+
+    def best(self) -> tuple[Tensor, Tensor]:
+        """The best token of each row."""
+        none_R1 = torch.zeros(self.scores_RV.shape[0], 1, dtype=torch.float64)
+        log_R1, _, token_R1 = likeliest(self.scores_RV, self.never_N, none_R1, 1)
+        return log_R1[:, 0], token_R1[:, 0]
+
+    def top_of_texts(self, live_AW: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The best continuations of all rows of each text."""
+        return likeliest(self.scores_RV, self.never_N, live_AW, count)
 
 
 def top(x_RV: Tensor, count: int) -> tuple[Tensor, Tensor]:

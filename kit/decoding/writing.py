@@ -10,8 +10,9 @@ from torch import Tensor
 
 from kit.contracts.constraint import History
 from kit.contracts.search import Decoder, Request
-from kit.decoding.choices import Choices
+from kit.decoding.choices import Choices, ScoredChoices
 from kit.errors import KitError
+from kit.native.likeliest import chooses
 from kit.tokens import Tokens, last_of
 
 
@@ -58,7 +59,9 @@ class Writing:
     def write(self, token_R: Tensor) -> Choices:
         """Write a token in each row, and read it; what may be written next."""
         self.note(token_R)
-        facts = facts_after(self.prompt, self.texts_R, torch.full_like(token_R[:, None], self.length))
+        facts = {}
+        if self.prompt.facts:
+            facts = facts_after(self.prompt, self.texts_R, torch.full_like(token_R[:, None], self.length))
         tokens = Tokens(token_R[:, None], None, facts, right_padded=True)
         return self.restrict(self.decoder.step(tokens, last=True)[:, -1])
 
@@ -77,10 +80,12 @@ class Writing:
 
     def restrict(self, scores_RV: Tensor, history: History | None = None) -> Choices:
         """What may be written, by the request's signs and constraints; history: of what, if not of these rows."""
-        log_RV = scores_RV.log_softmax(1)
         if self._never is None:
-            never = sorted({token for token in self.request.signs.never if token < log_RV.shape[1]})
-            self._never = torch.tensor(never, dtype=torch.long, device=log_RV.device)
+            never = sorted({token for token in self.request.signs.never if token < scores_RV.shape[1]})
+            self._never = torch.tensor(never, dtype=torch.long, device=scores_RV.device)
+        if not self.request.constraints and chooses(scores_RV):
+            return ScoredChoices(scores_RV, self._never)
+        log_RV = scores_RV.log_softmax(1)
         if self.request.constraints:
             history = self.history if history is None else history
             for constraint in self.request.constraints:

@@ -6,6 +6,7 @@ Shapes: A texts still being written, N rows a text, W hypotheses a group, C cand
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, Self
 
 import torch
@@ -58,32 +59,32 @@ class BeamSearch(Search):
             for _ in range(writing.rows)
         ]
         active, limits = list(range(writing.rows)), writing.limits_R.tolist()
-        live_AN = torch.zeros(writing.rows, 1, dtype=torch.float64, device=writing.device)
+        live: list[list[float]] = [[0.0] for _ in active]
         choices = writing.begin()
         while True:
-            rows = live_AN.shape[1]
-            most = [limits[text] for text in active]
-            following = []
+            rows = len(live[0])
+            live_AN = torch.tensor(live, dtype=torch.float64, device=writing.device)
+            following: list[list[Candidates]] = [[] for _ in active]
             for number, found in enumerate(self._candidates(choices, live_AN, width)):
-                beams = [done[text][number] for text in active]
-                found.note_finished(beams, writing, [limit == writing.length + 1 for limit in most], rows)
-                found.note_stuck(beams, writing, live_AN)
-                following.append(found.go_on(width, end))
-                for beam, live, limit in zip(beams, following[-1].total_AC.amax(1).tolist(), most, strict=True):
-                    beam.close_if_enough(live, writing.length + 1, limit)
+                for place, candidates in enumerate(found):
+                    beam, limit = done[active[place]][number], limits[active[place]]
+                    written = partial(_written, writing, place * rows)
+                    candidates.note_finished(beam, written, end, cut=limit == writing.length + 1)
+                    candidates.note_stuck(beam, written, live[place])
+                    following[place].append(candidates.go_on(width, end))
+                    beam.close_if_enough(max(following[place][-1].totals), writing.length + 1, limit)
             kept = [place for place, text in enumerate(active) if not all(beam.closed for beam in done[text])]
             if not kept:
                 return [self._ranked(beams) for beams in done]
-            index = torch.tensor(kept, device=writing.device)
             active = [active[place] for place in kept]
-            live_AN = torch.cat([each.total_AC for each in following], 1)[index]
-            row_AN = torch.cat([each.row_AC for each in following], 1)[index] + index[:, None] * rows
-            token_AN = torch.cat([each.token_AC for each in following], 1)[index]
-            writing.keep(row_AN.flatten())
-            choices = writing.write(token_AN.flatten())
+            live = [[total for each in following[place] for total in each.totals] for place in kept]
+            row_R = [place * rows + row for place in kept for each in following[place] for row in each.rows]
+            token_R = [token for place in kept for each in following[place] for token in each.tokens]
+            writing.keep(torch.tensor(row_R, device=writing.device))
+            choices = writing.write(torch.tensor(token_R, device=writing.device))
 
-    def _candidates(self, choices: Choices, live_AN: Tensor, width: int) -> list[Candidates]:
-        """The best continuations for each group, twice as many as it is wide: half of them may end."""
+    def _candidates(self, choices: Choices, live_AN: Tensor, width: int) -> list[list[Candidates]]:
+        """The best continuations for each group and text, twice as many as it is wide: half of them may end."""
         if self.options.groups == 1:
             return [best_candidates(choices, live_AN, 2 * width)]
         return spread_candidates(choices, live_AN, self.options.groups, 2 * width, self.options.diversity)
@@ -91,3 +92,9 @@ class BeamSearch(Search):
     def _ranked(self, beams: list[Finished]) -> list[Hypothesis]:
         found = [hypothesis for beam in beams for hypothesis in beam.best]
         return sorted(found, key=lambda hypothesis: -hypothesis.score)[: self.options.nbest]
+
+
+def _written(writing: Writing, first: int, row: int) -> list[int]:
+    """What a row has written, counted from the first of its text."""
+    tokens: list[int] = writing.tokens_RT[first + row].tolist()
+    return tokens

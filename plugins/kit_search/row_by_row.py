@@ -22,28 +22,35 @@ SHARE = 8
 
 def write_rows(writing: Writing, choices: Choices, choose: Choose) -> list[Hypothesis]:
     """What each row writes, in the order of the rows."""
-    end, device = writing.request.signs.end, writing.device
+    end = writing.request.signs.end
     found: dict[int, Hypothesis] = {}
-    number_R = torch.arange(writing.rows, device=device)
-    score_R = torch.zeros(writing.rows, dtype=torch.float64, device=device)
-    open_R = torch.ones(writing.rows, dtype=torch.bool, device=device)
+    number_R = torch.arange(writing.rows, device=writing.device)
+    # Of each row in the batch: its number, its score, the most it may write; None for those that have ended.
+    going: list[tuple[int, float, int] | None] = [
+        (number, 0.0, limit) for number, limit in enumerate(writing.limits_R.tolist())
+    ]
     while True:
         gain_R, token_R = choose(choices, number_R)
-        stuck_R = gain_R == float("-inf")
-        score_R = score_R + gain_R.masked_fill(stuck_R, 0.0)
-        ended_R = (token_R == end) & ~stuck_R
-        closing_R = open_R & (stuck_R | ended_R | (writing.limits_R <= writing.length + 1))
-        if bool(closing_R.any()):
-            for row in closing_R.nonzero()[:, 0].tolist():
+        chosen = zip(gain_R.tolist(), token_R.tolist(), strict=True)
+        for row, (gain, token) in enumerate(chosen):
+            if (one := going[row]) is None:
+                continue
+            number, score, limit = one
+            stuck = gain == float("-inf")
+            ended = token == end and not stuck
+            going[row] = (number, score if stuck else score + gain, limit)
+            if stuck or ended or limit <= writing.length + 1:
                 tokens = writing.tokens_RT[row].tolist()
-                if not (ended_R[row] or stuck_R[row]):
-                    tokens.append(int(token_R[row]))
-                found[int(number_R[row])] = Hypothesis(tokens, float(score_R[row]), bool(ended_R[row]))
-            open_R = open_R & ~closing_R
-            rows = open_R.nonzero()[:, 0]
-            if not rows.shape[0]:
-                return [found[number] for number in sorted(found)]
-            if (writing.rows - rows.shape[0]) * SHARE >= writing.rows:
-                writing.keep(rows)
-                number_R, score_R, open_R, token_R = number_R[rows], score_R[rows], open_R[rows], token_R[rows]
+                if not (ended or stuck):
+                    tokens.append(token)
+                found[number] = Hypothesis(tokens, score if stuck else score + gain, ended)
+                going[row] = None
+        rows = [row for row, one in enumerate(going) if one is not None]
+        if not rows:
+            return [found[number] for number in sorted(found)]
+        if len(rows) < len(going) and (len(going) - len(rows)) * SHARE >= len(going):
+            kept = torch.tensor(rows, device=writing.device)
+            writing.keep(kept)
+            number_R, token_R = number_R[kept], token_R[kept]
+            going = [going[row] for row in rows]
         choices = writing.write(token_R)

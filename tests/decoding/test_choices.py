@@ -10,6 +10,7 @@ from kit import Choices, arrange
 from kit.decoding import arranging
 from kit.decoding.arranging import Arranged
 from kit.decoding.choices import top, top_of_texts
+from kit.native import few
 from kit_head.language import LanguageOptions
 
 
@@ -74,10 +75,12 @@ def test_arranged_weights_are_the_same_weights(family: str) -> None:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 31, 160, 161, 700])
 @pytest.mark.parametrize("size", [(24, 16), (7, 1000), (1024, 900)])
-@pytest.mark.parametrize("library", ["mkl", "onednn", None])
+@pytest.mark.parametrize("library", ["native", "mkl", "onednn", None])
 def test_an_arranged_layer_gives_what_the_layer_gave(
     library: str | None, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], rows: int, bias: bool
 ) -> None:
+    if library == "native" and not few.LIBRARY.load():
+        pytest.skip("there is no C++ compiler here")
     monkeypatch.setattr(arranging, "_library", lambda dtype: library)
     generator = torch.Generator().manual_seed(0)
     layer = torch.nn.Linear(size[1], size[0], bias)

@@ -1,0 +1,299 @@
+// A product of two float32 matrices, as a training step has it: a few hundred rows and more, matrices of any strides.
+//
+// After Goto and van de Geijn (2008). A piece of the right matrix, copied into panels of 64 columns, stays in a core's
+// second cache; up to six rows of the left one stay in its first; sums of 6 x 64 stay in registers.
+//
+// Shapes: R rows and C columns of the product, K numbers that each is a sum of.
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <tuple>
+
+#include "lanes.h"
+
+using torch::stable::Tensor;
+
+namespace {
+
+constexpr int MOST = 6;  // rows that are added up at a time
+constexpr int VECTORS = REGISTERS / 8;  // of one row that are added up at a time
+constexpr int PANEL = VECTORS * LANES;  // columns that lie side by side in a copied piece
+constexpr int GROUPS = 8;  // of MOST rows, copied at a time
+constexpr int STRIP = GROUPS * MOST;
+constexpr int64_t LINE = 16;  // numbers that a cache fetches at a time
+constexpr int64_t COPYING = 16;  // numbers multiplied while one is copied
+constexpr int64_t PAGE = 1 << 21;
+
+// How much of the right matrix is copied at a time: 512 KB, or 768 KB where rows are copied too, once for all columns.
+struct Piece {
+  int64_t depth, width;
+};
+constexpr Piece ROWS_AS_THEY_LIE{512, 256}, ROWS_COPIED{384, 512};
+
+
+// Memory of a thread that is kept from product to product, in large pages where the system has such.
+class Room {
+ public:
+  float* of(int64_t numbers) {
+    const int64_t wanted = (numbers * 4 + PAGE - 1) / PAGE * PAGE;
+    if (wanted > size_) {
+      std::free(start_);
+      start_ = std::aligned_alloc(PAGE, wanted);
+      size_ = start_ ? wanted : 0;
+      if (!start_) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+      madvise(start_, wanted, MADV_HUGEPAGE);
+#endif
+    }
+    return static_cast<float*>(start_);
+  }
+  ~Room() { std::free(start_); }
+
+ private:
+  void* start_ = nullptr;
+  int64_t size_ = 0;
+};
+
+struct Matrix {
+  const float* data;
+  int64_t row, column;  // numbers from one to the next
+
+  Matrix(const float* data, int64_t row, int64_t column) : data(data), row(row), column(column) {}
+  explicit Matrix(const Tensor& x)
+      : data(static_cast<const float*>(x.data_ptr())), row(x.stride(0)), column(x.stride(1)) {}
+  const float* at(int64_t r, int64_t c) const { return data + r * row + c * column; }
+};
+
+// Up to LANES rows of as many numbers, turned.
+inline void turn(const float* from, int64_t from_row, int64_t rows, int64_t numbers, float* to, int64_t to_row) {
+  if (rows < LANES || numbers < LANES) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t n = 0; n < numbers; ++n) to[n * to_row + r] = from[r * from_row + n];
+    return;
+  }
+  Whole low, high;  // of two rows, what stands in even places of the halves, and what stands in odd ones
+  for (int lane = 0; lane < LANES; ++lane) {
+    low[lane] = lane / 2 + lane % 2 * LANES;
+    high[lane] = low[lane] + LANES / 2;
+  }
+  Lanes row[LANES], next[LANES];
+  for (int r = 0; r < LANES; ++r) row[r] = load(from + r * from_row);
+  // Row r beside row r + LANES / 2, number by number: after as many times as a place has bits, rows are columns.
+  for (int bit = 1; bit < LANES; bit *= 2) {
+    for (int r = 0; r < LANES / 2; ++r) {
+      next[2 * r] = __builtin_shuffle(row[r], row[r + LANES / 2], low);
+      next[2 * r + 1] = __builtin_shuffle(row[r], row[r + LANES / 2], high);
+    }
+    for (int r = 0; r < LANES; ++r) row[r] = next[r];
+  }
+  for (int n = 0; n < LANES; ++n) store(to + n * to_row, row[n]);
+}
+
+// Up to STRIP rows of a matrix whose columns lie side by side, MOST by MOST: [groups, K, MOST]; their sums are made too.
+void copy_rows(const Matrix& a, int64_t first, int64_t rows, int64_t k_first, int64_t depth, float* to, float* sums) {
+  const int64_t whole = rows / MOST * MOST;
+  float sum[STRIP] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    const float* from = a.at(first, k_first + k);
+    float* line = to + k * MOST;
+    for (int64_t r = 0; r < whole; r += MOST) std::memcpy(line + r * depth, from + r, MOST * sizeof(float));
+    for (int64_t r = whole; r < rows; ++r) line[whole * depth + r - whole] = from[r];
+    if (!sums) continue;
+    if (rows == STRIP)
+      for (int r = 0; r < STRIP; ++r) sum[r] += from[r];
+    else
+      for (int64_t r = 0; r < rows; ++r) sum[r] += from[r];
+  }
+  if (sums)
+    for (int64_t r = 0; r < rows; ++r) sums[r] = (k_first ? sums[r] : 0.0f) + sum[r];
+}
+
+// Columns [first, first + columns) of a matrix, K of its rows, as one panel [K, PANEL]; what is missing is zero.
+void copy_panel(const Matrix& b, int64_t k_first, int64_t depth, int64_t first, int64_t columns, float* to) {
+  if (columns < PANEL) std::memset(to, 0, depth * PANEL * sizeof(float));
+  if (b.column == 1 && columns == PANEL) {
+    for (int64_t k = 0; k < depth; ++k) {
+      const float* from = b.at(k_first + k, first);
+      for (int v = 0; v < VECTORS; ++v) store(to + k * PANEL + v * LANES, load(from + v * LANES));
+    }
+  } else if (b.column == 1) {
+    for (int64_t k = 0; k < depth; ++k) std::memcpy(to + k * PANEL, b.at(k_first + k, first), columns * sizeof(float));
+  } else {
+    for (int64_t k = 0; k < depth; k += LANES)
+      for (int64_t c = 0; c < columns; c += LANES) {
+        const int64_t count = std::min<int64_t>(LANES, columns - c), numbers = std::min<int64_t>(LANES, depth - k);
+        turn(b.at(k_first + k, first + c), b.column, count, numbers, to + k * PANEL + c, PANEL);
+      }
+  }
+}
+
+// ROWS rows, whose numbers lie side by side or MOST apart, times a panel: [ROWS, PANEL], added to what is there, or to a
+// bias.
+template <int ROWS, bool COPIED>
+inline void multiply_panel(const float* a, int64_t a_row, const float* panel, int64_t depth, float* y, int64_t y_row,
+                           bool more, const float* bias) {
+  if (more)
+    for (int r = 0; r < ROWS; ++r)
+      for (int v = 0; v < VECTORS; ++v) __builtin_prefetch(y + r * y_row + v * LANES, 1);
+  Lanes sum[ROWS][VECTORS] = {};
+  for (int64_t k = 0; k < depth; ++k, panel += PANEL) {
+    Lanes column[VECTORS];
+    for (int v = 0; v < VECTORS; ++v) column[v] = load(panel + v * LANES);
+    for (int r = 0; r < ROWS; ++r) {
+      const float number = COPIED ? a[k * MOST + r] : a[r * a_row + k];
+      for (int v = 0; v < VECTORS; ++v) sum[r][v] += number * column[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < ROWS; ++r)
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; ++v) {
+      float* to = y + r * y_row + v * LANES;
+      const Lanes before = more ? load(to) : bias ? load(bias + v * LANES) : Lanes{};
+      store(to, before + sum[r][v]);
+    }
+}
+
+template <int ROWS, bool COPIED>
+void multiply_rows(int64_t rows, const float* a, int64_t a_row, const float* panel, int64_t depth, float* y,
+                   int64_t y_row, bool more, const float* bias) {
+  if constexpr (ROWS > 0) {
+    if (rows < ROWS) return multiply_rows<ROWS - 1, COPIED>(rows, a, a_row, panel, depth, y, y_row, more, bias);
+    multiply_panel<ROWS, COPIED>(a, a_row, panel, depth, y, y_row, more, bias);
+  }
+}
+
+struct Product {
+  Matrix a, b;
+  const float* bias;
+  float *y, *sums;  // sums of the rows of a, where they are wanted
+  int64_t rows, sum, columns;
+
+  // Rows [r_first, r_last) and columns [c_first, c_last) of the product.
+  template <bool COPIED>
+  void make(int64_t r_first, int64_t r_last, int64_t c_first, int64_t c_last) const {
+    constexpr Piece piece = COPIED ? ROWS_COPIED : ROWS_AS_THEY_LIE;
+    thread_local Room room;
+    float* panels = room.of(piece.width * piece.depth + STRIP * piece.depth);
+    float* lines = panels + piece.width * piece.depth;
+    const int64_t steps = (sum + piece.depth - 1) / piece.depth;
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t k_first = sum * step / steps, depth = sum * (step + 1) / steps - k_first;
+      for (int64_t first = c_first; first < c_last; first += piece.width) {
+        const int64_t last = std::min(c_last, first + piece.width);
+        for (int64_t c = first; c < last; c += PANEL)
+          copy_panel(b, k_first, depth, c, std::min<int64_t>(PANEL, last - c), panels + (c - first) * depth);
+        for (int64_t r = r_first; r < r_last; r += MOST) {
+          const int64_t count = std::min<int64_t>(MOST, r_last - r), group = (r - r_first) / MOST % GROUPS;
+          const float* from = COPIED ? lines + group * MOST * depth : a.at(r, k_first);
+          if (COPIED && group == 0) {
+            float* to = first || !sums ? nullptr : sums + r;
+            copy_rows(a, r, std::min<int64_t>(STRIP, r_last - r), k_first, depth, lines, to);
+          }
+          if (COPIED)
+            fetch(r - group * MOST + STRIP, r_last, k_first + depth * group / GROUPS,
+                  k_first + depth * (group + 1) / GROUPS);
+          for (int64_t c = first; c < last; c += PANEL) {
+            const float* panel = panels + (c - first) * depth;
+            if (c + PANEL <= last)
+              multiply_rows<MOST, COPIED>(count, from, a.row, panel, depth, y + r * columns + c, columns, step,
+                                          bias ? bias + c : nullptr);
+            else
+              make_edge<COPIED>(r, count, c, last - c, from, panel, depth, step);
+          }
+        }
+      }
+    }
+  }
+
+  // The last columns, which do not fill a panel.
+  template <bool COPIED>
+  void make_edge(int64_t r, int64_t count, int64_t c, int64_t width, const float* from, const float* panel,
+                 int64_t depth, bool more) const {
+    float whole[MOST * PANEL], whole_bias[PANEL];
+    float* place = y + r * columns + c;
+    if (bias) std::memcpy(whole_bias, bias + c, width * sizeof(float));
+    for (int64_t n = 0; more && n < count; ++n)
+      std::memcpy(whole + n * PANEL, place + n * columns, width * sizeof(float));
+    multiply_rows<MOST, COPIED>(count, from, a.row, panel, depth, whole, PANEL, more, bias ? whole_bias : nullptr);
+    for (int64_t n = 0; n < count; ++n) std::memcpy(place + n * columns, whole + n * PANEL, width * sizeof(float));
+  }
+
+  // Some of the next strip, while the one before it is multiplied: it comes from far, which no processor foresees.
+  void fetch(int64_t first, int64_t last, int64_t k_first, int64_t k_last) const {
+    for (int64_t k = k_first; k < k_last; ++k)
+      for (int64_t r = first; r < std::min(last, first + STRIP); r += LINE) __builtin_prefetch(a.at(r, k), 0, 2);
+  }
+
+  // One part for each thread, of all rows or of all columns or of some of each: so that little is copied twice.
+  void make_all() const {
+    const int64_t threads = torch::stable::get_num_threads(), panels = (columns + PANEL - 1) / PANEL;
+    const bool copied = sums || a.column != 1;
+    int64_t row_parts = threads, least = INT64_MAX;
+    for (int64_t parts = 1; parts <= threads; ++parts) {
+      if (threads % parts) continue;
+      const int64_t most_rows = (rows + parts - 1) / parts, others = threads / parts,
+                    most_columns = (panels + others - 1) / others * PANEL;
+      const int64_t cost = most_rows * most_columns + COPYING * (most_columns + (copied ? most_rows : 0));
+      if (cost < least) least = cost, row_parts = parts;
+    }
+    const int64_t column_parts = threads / row_parts;
+    torch::stable::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
+      for (int64_t part = first; part < last; ++part) {
+        const int64_t r = part % row_parts, c = part / row_parts;
+        const int64_t r_first = rows * r / row_parts, r_last = rows * (r + 1) / row_parts,
+                      c_first = panels * c / column_parts * PANEL,
+                      c_last = std::min(columns, panels * (c + 1) / column_parts * PANEL);
+        copied ? make<true>(r_first, r_last, c_first, c_last) : make<false>(r_first, r_last, c_first, c_last);
+      }
+    });
+  }
+};
+
+Tensor empty(std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides) {
+  AtenTensorHandle made;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+      sizes.size(), sizes.begin(), strides.begin(), aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0,
+      &made));
+  return Tensor(made);
+}
+
+float* numbers_of(const Tensor& x) { return static_cast<float*>(x.data_ptr()); }
+
+// a [R, K] times b [K, C], bias [C] added: [R, C]. Of each matrix, numbers of a row or of a column lie side by side.
+Tensor product(Tensor a, Tensor b, std::optional<Tensor> bias) {
+  Tensor y = empty({a.size(0), b.size(1)}, {b.size(1), 1});
+  const float* added = bias ? numbers_of(*bias) : nullptr;
+  Product{Matrix(a), Matrix(b), added, numbers_of(y), nullptr, a.size(0), a.size(1), b.size(1)}.make_all();
+  return y;
+}
+
+// a [K, R], turned, times b [K, C]: [R, C]; and the sum of a over K: [R]. Numbers of a's rows lie side by side.
+std::tuple<Tensor, Tensor> turned_product(Tensor a, Tensor b) {
+  Tensor y = empty({a.size(1), b.size(1)}, {b.size(1), 1}), sums = empty({a.size(1)}, {1});
+  const Matrix turned{numbers_of(a), 1, a.stride(0)};
+  Product{turned, Matrix(b), nullptr, numbers_of(y), numbers_of(sums), a.size(1), a.size(0), b.size(1)}.make_all();
+  return {y, sums};
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY_FRAGMENT(kit, library) {
+  library.def("product(Tensor a, Tensor b, Tensor? bias) -> Tensor");
+  library.def("turned_product(Tensor a, Tensor b) -> (Tensor, Tensor)");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(kit, CPU, library) {
+  library.impl("product", TORCH_BOX(&product));
+  library.impl("turned_product", TORCH_BOX(&turned_product));
+}

@@ -1,0 +1,169 @@
+"""A library is compiled once for each machine; where that cannot be, the model writes without it and says so once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.native import building
+from kit.native.building import NotBuilt, build, compiler
+
+SMALL = 'extern "C" int seven() { return 7; }\n'
+LOADED = """
+import warnings
+import torch
+from kit.native import few, loading
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    print(few.LIBRARY.load(), few.LIBRARY.load())
+print([str(each.message) for each in told if each.category is loading.NotNativeWarning])
+"""
+ARRANGED = """
+from torch import nn
+from kit.decoding.arranging import Arranged
+layer, x = nn.Linear(70, 100), torch.randn(5, 3, 70)
+arranged = Arranged(layer.weight, layer.bias)
+print(arranged.library)
+with torch.no_grad():
+    print(float((arranged(x) - layer(x)).abs().max()) < 1e-5)
+"""
+THREADS = """
+import threading
+from kit.native import few, loading
+found, ready = [], threading.Barrier(4)
+def load():
+    ready.wait()
+    found.append(few.LIBRARY.load())
+threads = [threading.Thread(target=load) for _ in range(4)]
+for each in threads: each.start()
+for each in threads: each.join()
+few.LIBRARY._tried = False
+print(found, few.LIBRARY.load())
+"""
+
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that compiles quickly, and nothing compiled yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "small.cpp"
+    path.write_text(SMALL)
+    return path
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def start(code: str, **settings: str) -> subprocess.Popen[str]:
+    fresh = {name: value for name, value in os.environ.items() if name not in ("CXX", "KIT_NATIVE")}
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=fresh | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def lines(process: subprocess.Popen[str]) -> list[str]:
+    out, error = process.communicate()
+    assert process.returncode == 0, error
+    return out.splitlines()
+
+
+@needs_compiler
+def test_a_file_is_compiled_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = build(source)
+    assert made.exists() and made.suffix == ".so"
+    assert list(made.parent.iterdir()) == [made], "nothing else is left"
+    monkeypatch.setattr(subprocess, "run", lambda *given, **options: pytest.fail("compiled again"))
+    assert build(source) == made
+
+
+@needs_compiler
+def test_another_text_processor_or_torch_has_a_library_of_its_own(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {build(source)}
+    source.write_text(SMALL.replace("7", "8"))
+    found.add(build(source))
+    monkeypatch.setattr(building, "_processor", lambda: "another")
+    found.add(build(source))
+    monkeypatch.setattr(building.torch, "__version__", "another")
+    found.add(build(source))
+    assert len(found) == 4 and all(each.exists() for each in found)
+
+
+@needs_compiler
+def test_a_mistake_is_told_in_a_line(source: Path) -> None:
+    source.write_text('#warning "first"\n' + SMALL.replace("7", "seven_"))
+    with pytest.raises(NotBuilt, match=r"failed: .*small\.cpp:2:.*error: .*seven_") as caught:
+        build(source)
+    assert len(str(caught.value).splitlines()) == 1
+    assert list((source.parent / "cache" / "kitformer").iterdir()) == [], "nothing is left"
+
+
+def test_a_compiler_that_fails_without_a_word(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", script(source.with_name("fails"), "exit 3"))
+    with pytest.raises(NotBuilt, match="fails failed: exit code 3"):
+        build(source)
+
+
+def test_no_compiler(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert compiler() is None
+    with pytest.raises(NotBuilt, match="no C\\+\\+ compiler"):
+        build(source)
+
+
+@needs_compiler
+def test_nowhere_to_keep_it(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(source))  # a file
+    with pytest.raises(NotBuilt, match="Not a directory"):
+        build(source)
+
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(NotBuilt, match="home"):
+        build(source)
+
+
+def test_a_model_writes_without_it_and_is_told_once(tmp_path: Path) -> None:
+    fails = script(tmp_path / "fails", "echo 'few.cpp:1: error: no' >&2; exit 1")
+    loaded, told, library, same = lines(start(LOADED + ARRANGED, XDG_CACHE_HOME=str(tmp_path), CXX=fails))
+    assert loaded == "False False" and same == "True" and library in ("mkl", "onednn", "None")
+    assert told == f"['slower than it could be: {fails} failed: few.cpp:1: error: no']"
+
+
+@needs_compiler
+def test_a_library_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
+    empty = script(tmp_path / "empty", 'while [ "$1" != -o ]; do shift; done; : > "$2"')
+    loaded, told, library, same = lines(start(LOADED + ARRANGED, XDG_CACHE_HOME=str(tmp_path), CXX=empty))
+    assert loaded == "False False" and same == "True" and library != "native"
+    assert "Could not load this library" in told
+
+
+def test_whoever_does_not_want_it_is_not_told(tmp_path: Path) -> None:
+    loaded, told, library, same = lines(start(LOADED + ARRANGED, XDG_CACHE_HOME=str(tmp_path), KIT_NATIVE="0"))
+    assert (loaded, told, same) == ("False False", "[]", "True") and library != "native"
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_compiler
+def test_several_processes_and_threads_at_once(tmp_path: Path) -> None:
+    started = [start(code, XDG_CACHE_HOME=str(tmp_path)) for code in (LOADED + ARRANGED, THREADS)]
+    found = [lines(each) for each in started]
+    assert found == [["True True", "[]", "native", "True"], ["[True, True, True, True] True"]]
+    assert len(list((tmp_path / "kitformer").iterdir())) == 1
