@@ -28,6 +28,10 @@ class State(ABC):
     def reserve(self, tokens: int) -> None:  # noqa: B027
         """Make room for so many more tokens, in states that keep room ahead; nothing by default."""
 
+    def whole(self) -> State:
+        """The state itself; one that stands in for another gives that."""
+        return self
+
     def share(self) -> None:  # noqa: B027
         """From now on several rows of a search share each row and read it at once; nothing to do by default."""
 

@@ -25,11 +25,11 @@ SearchWords: TypeAlias = Annotated[
     typer.Option("--search", metavar="WORDS", help="How to write: 'beam size=5', or size=5 to change the recipe's."),
 ]
 Compiled: TypeAlias = Annotated[
-    bool, typer.Option("--compile", help="Compile the steps: single texts are faster, the first takes up to a minute.")
+    bool, typer.Option("--compile", help="Compile the steps: single texts are faster, the first takes some seconds.")
 ]
 CompiledBatches: TypeAlias = Annotated[
     bool,
-    typer.Option("--compile-batches", help="Those of large batches too: a little faster, the first up to a minute."),
+    typer.Option("--compile-batches", help="Those of large batches too: a little faster."),
 ]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="Where the model runs: cpu, cuda; left out, the best.")]
 

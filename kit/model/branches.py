@@ -7,7 +7,9 @@ Shapes: A texts, W rows a text, R = A · W rows, L tokens read at once, S tokens
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from torch import Tensor
 from kit.layout import Layout
 from kit.tokens import Tokens
 
-FEW = 32
+FEW = 64
 """So many tokens in a row of the state are not worth clearing up."""
 
 
@@ -40,12 +42,11 @@ class Branches:
 
     def select(self, rows: Tensor) -> Tensor | None:
         """Go on with these rows; returns the rows of the state that are wanted, or None where they stay."""
-        texts, width = grouped(rows // self.width)
-        every = torch.arange(self.count_R.shape[0] // self.width, device=rows.device)
-        same = texts.shape == every.shape and bool((texts == every).all())
+        texts, width = grouped([row // self.width for row in rows.tolist()])
+        same = texts == list(range(self.count_R.shape[0] // self.width))
         self.reach_RS, self.count_R = self.reach_RS.index_select(0, rows), self.count_R.index_select(0, rows)
         self.width = width
-        return None if same else texts
+        return None if same else torch.tensor(texts, dtype=torch.long, device=rows.device)
 
     def forget(self) -> Tensor | None:
         """Which tokens of each text to keep, [A, K], where at most half of them are of use to any row; else None."""
@@ -87,11 +88,11 @@ class Branches:
         return Tokens(ids, valid, facts, right_padded=False), layout
 
 
-def grouped(texts_R: Tensor) -> tuple[Tensor, int]:
+def grouped(texts: Sequence[int]) -> tuple[list[int], int]:
     """The texts of these rows and how many rows each has, where that is the same; else each row for itself, and 1."""
-    texts, counts = texts_R.unique_consecutive(return_counts=True)
-    width = int(counts[0]) if len(counts) else 1
-    return (texts, width) if bool((counts == width).all()) else (texts_R, 1)
+    runs = [(text, len(list(run))) for text, run in groupby(texts)]
+    widths = {count for _, count in runs}
+    return ([text for text, _ in runs], widths.pop()) if len(widths) == 1 else (list(texts), 1)
 
 
 @lru_cache(maxsize=64)

@@ -63,14 +63,14 @@ class Session:
             x, scores = self.model.advance(self.decoder, tokens, layout, self.memory, self.state, self.watcher)
             self.vectors = x.view(*shape, -1)
             return scores.view(*shape, -1)
-        x = self.decoder(tokens, layout, self.memory, self.state, self.watcher)
+        x = self.decoder(tokens, layout, self.memory, self.state.whole(), self.watcher)
         self.vectors = x = x.view(*shape, -1)
         x = last_of(x, valid)[:, None]
         return self.model.score(x, Layout((shape[0], 1), layout.device), self.decoder.embedding)
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; a row may be chosen several times (beams) or dropped (finished)."""
-        if self.branches is None and self.can_branch and grouped(rows)[1] > 1:
+        if self.branches is None and self.can_branch and grouped(rows.tolist())[1] > 1:
             self.branches = Branches.start(self.rows, self.read, rows.device)
             self.state.share()
         chosen = rows if self.branches is None else self.branches.select(rows)

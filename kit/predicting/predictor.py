@@ -59,7 +59,7 @@ def load(
 
     run: its folder, its name and number, or its name (the newest); device: left out, a GPU where there is one.
     int8: with weights in eight bits, on a CPU: a quarter of the memory, and numbers that differ a little.
-    compiled: with steps that are compiled: single texts are answered faster, the first of them after up to a minute;
+    compiled: with steps that are compiled: single texts are answered faster, the first of them after some seconds;
     "batches": those of large batches too, which gains less.
     """
     if int8 and compiled:

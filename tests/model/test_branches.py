@@ -148,13 +148,9 @@ def test_only_parts_that_say_so_share() -> None:
 
 
 def test_what_is_grouped() -> None:
-    def of(*rows: int) -> tuple[list[int], int]:
-        texts, width = grouped(torch.tensor(rows))
-        return texts.tolist(), width
-
-    assert of(0, 0, 2, 2) == ([0, 2], 2)
-    assert of(0, 2, 1) == ([0, 2, 1], 1)
-    assert of(0, 0, 1) == ([0, 0, 1], 1)
+    assert grouped([0, 0, 2, 2]) == ([0, 2], 2)
+    assert grouped([0, 2, 1]) == ([0, 2, 1], 1)
+    assert grouped([0, 0, 1]) == ([0, 0, 1], 1)
     assert own_tokens(2, 2, torch.device("cpu")).int().tolist() == [
         [1, 0, 0, 0],
         [1, 1, 0, 0],
