@@ -9,22 +9,23 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from kit.contracts.stack import Memory
-from kit.decoding.leaves import NotLeaves, Shape, put_together, reader, take_apart
+from kit.decoding.leaves import NotLeaves, Shape, take_apart
 from kit.decoding.loose import Loose
-from kit.decoding.program import Program
 from kit.decoding.sources import Sources
+from kit.decoding.step import Step
 from kit.errors import KitError
 from kit.layout import Layout
 from kit.model.families import EncoderDecoder, Model
 from kit.model.side import Side
+from kit.model.stretched import Stretched
 from kit.native.building import compiler
 from kit.state import State
 from kit.tokens import Tokens
@@ -59,7 +60,8 @@ def compile_steps(model: Model, batches: bool = False) -> None:
     start = side.stack.start
     side.stack.__dict__["start"] = lambda: Loose(start())
     cpu = next(side.parameters()).device.type == "cpu"
-    model.__dict__["advance"] = _Steps(model.advance, batches, cpu)
+    steps = _Steps(model.advance, batches, cpu)
+    model.__dict__.update(advance=steps, stretch=steps.stretch)
     if cpu and isinstance(model, EncoderDecoder):
         model.__dict__["encode"] = Sources(model.encode)
 
@@ -71,7 +73,7 @@ class _Steps:
         self.plain = plain
         self.batches = batches
         self.cpu = cpu
-        self.programs: dict[Any, list[_Step]] = {}
+        self.programs: dict[Any, list[Step]] = {}
         self.kinds: dict[Any, int] = {}
         """Of memories and states, by number."""
         self.works = True
@@ -88,19 +90,41 @@ class _Steps:
         watcher: Watcher | None,
     ) -> tuple[Tensor, Tensor]:
         given = decoder, tokens, layout, memory
-        if watcher is None and self.works and isinstance(state, Loose) and self._pays(tokens):
-            try:
-                step, leaves = self._step(state, *given)
-            except NotLeaves as error:
-                self._give_up(f"{error} is part of its state")
-                step = None
+        if watcher is None and isinstance(state, Loose) and self._pays(tokens):
+            step, leaves = self._found(state, *given)
             if step is not None:
                 return step(leaves, state)
         return self.plain(*given, state.whole(), watcher)
 
+    def stretch(
+        self,
+        decoder: Side,
+        tokens: Tokens,
+        layouts: Sequence[Layout],
+        memory: Memory | None,
+        state: State,
+        never_N: Tensor,
+        end: int,
+    ) -> Stretched | None:
+        """As `Model.stretch`."""
+        if not isinstance(state, Loose) or not self._pays(tokens):
+            return None
+        step, _ = self._found(state, decoder, tokens, layouts[0], memory)
+        if step is None or step.stretch is None:
+            return None
+        return step.stretch.run(state, [partial(step.read, (tokens, layout)) for layout in layouts], never_N, end)
+
+    def _found(self, state: Loose, *given: Any) -> tuple[Step | None, list[Any]]:
+        """As `_step`; a state that cannot be taken apart ends all compiling."""
+        try:
+            return self._step(state, *given) if self.works else (None, [])
+        except NotLeaves as error:
+            self._give_up(f"{error} is part of its state")
+            return None, []
+
     def _step(
         self, state: Loose, decoder: Side, tokens: Tokens, layout: Layout, memory: Memory | None
-    ) -> tuple[_Step | None, list[Any]]:
+    ) -> tuple[Step | None, list[Any]]:
         """The compiled step for these, and what it is called with; None where there is none."""
         if not state.is_whole and state.kind is not None and state.memory is memory:
             # Nearly always as the step before.
@@ -132,14 +156,14 @@ class _Steps:
         state.last = step
         return step, leaves
 
-    def _known(self, key: Any, leaves: Sequence[Any]) -> _Step | None:
+    def _known(self, key: Any, leaves: Sequence[Any]) -> Step | None:
         return next((step for step in self.programs.get(key, ()) if step.holds(leaves)), None)
 
-    def _new(self, key: Any, decoder: Side, shapes: tuple[Shape, Shape, Shape], leaves: Sequence[Any]) -> _Step | None:
+    def _new(self, key: Any, decoder: Side, shapes: tuple[Shape, Shape, Shape], leaves: Sequence[Any]) -> Step | None:
         if not self.works or sum(map(len, self.programs.values())) >= KINDS:
             return None
         try:
-            step = _Step(self.plain, decoder, shapes, leaves, self.cpu)
+            step = Step(self.plain, decoder, shapes, leaves, self.cpu)
             if not step.holds(leaves):
                 raise ValueError("a tensor is changed in place that its state holds in parts too")
         except Exception as error:
@@ -157,64 +181,6 @@ class _Steps:
     def _give_up(self, reason: str) -> None:
         warnings.warn(f"not compiled, and slower for it: {reason}", NotCompiledWarning, stacklevel=2)
         self.works = False
-
-
-class _Step:
-    """One kind of step: a program, and what it does to the state."""
-
-    def __init__(
-        self, plain: Any, decoder: Side, shapes: tuple[Shape, Shape, Shape], leaves: Sequence[Any], cpu: bool
-    ) -> None:
-        outer, _, inner = shapes
-        self.after: Shape = ()
-        self.changed: list[int] = []
-        self.size = 0
-        self.alike = True
-        """Whether tensors that took the place of others are of their types."""
-
-        def step(*given: Any) -> list[Any]:
-            left = iter(given)
-            (tokens, layout), memory, state = (put_together(shape, left) for shape in shapes)
-            before = take_apart(state)[1]
-            found = plain(decoder, tokens, layout, memory, state, None)
-            self.after, after = take_apart(state)
-            # Where a state has come to hold more or less than before, all of it is new.
-            kept = before if len(before) == len(after) else [None] * len(after)
-            self.changed = [n for n, leaf in enumerate(after) if leaf is not kept[n]]
-            self.size = len(after)
-            self.alike = all(_type(after[n]) == _type(kept[n]) for n in self.changed)
-            return [*found, *(after[n] for n in self.changed)]
-
-        self.program = Program(step, leaves, same_numbers(leaves), cpu)
-        self.same = self.after == inner and self.alike
-        self.read = reader(outer, leaves)
-        """Leaves of tokens and their layout, where they are of this kind."""
-
-    def holds(self, leaves: Sequence[Any]) -> bool:
-        """Whether it may be taken: a trace knows nothing of tensors that lie over each other."""
-        if not self.program.fits(leaves):
-            return False
-        lie = Counter(leaf.untyped_storage().data_ptr() for leaf in leaves if isinstance(leaf, Tensor))
-        return all(lie[leaves[place].untyped_storage().data_ptr()] == 1 for place in self.program.changed)
-
-    def __call__(self, leaves: Sequence[Any], state: Loose) -> tuple[Tensor, Tensor]:
-        """Vectors of the last layer and scores; the state is what it is after the step."""
-        x, scores, *changed = self.program(leaves)
-        if not self.same:
-            state.become(self.after, self.size)
-        for place, leaf in zip(self.changed, changed, strict=True):
-            state.leaves[place] = leaf
-        return x, scores
-
-
-def same_numbers(leaves: Sequence[Any]) -> list[int]:
-    """Of each leaf the place of the first with the same number: how many tokens were read is told by every layer."""
-    first: dict[int, int] = {}
-    return [place if isinstance(leaf, Tensor) else first.setdefault(leaf, place) for place, leaf in enumerate(leaves)]
-
-
-def _type(leaf: Any) -> Any:
-    return (leaf.dtype, leaf.ndim) if isinstance(leaf, Tensor) else None
 
 
 def _kinds(leaves: Sequence[Any]) -> tuple[Any, ...]:

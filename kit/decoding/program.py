@@ -10,12 +10,11 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
-from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -23,8 +22,13 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
 from torch.utils._sympy.printers import PythonPrinter
 
+from kit.decoding.machine_code import address, compiled
+
 Function = Callable[..., list[Any]]
 """Leaves in, leaves out."""
+
+Form: TypeAlias = tuple[Any, ...]
+"""Two tensors with the same always have the same type and sizes; empty for what is no tensor."""
 
 _settings: Any = _config
 _alone = threading.Lock()
@@ -42,25 +46,28 @@ class Program:
             weights = _lift_weights(graph)
             numbers = _numbers_out(graph)
             changed = _changed(graph)
+            self.forms_in, self.forms_out = _forms(graph, own)
             used, values, sizes = _prune(graph, own, [*(leaves[place] for place in own), *weights])
             left = [own[number] for number in used if number < len(own)]
             dense = [place for place in left if isinstance(leaves[place], Tensor) and leaves[place].is_contiguous()]
             mode = _mode(values)
             self.fits = _check(mode.shape_env, sizes, same, dense)
-            self._numbers = _numbers(numbers, sizes)
-            self._call = _compiled(graph, values, mode, cpu)
-        self._places = list(numbers)
-        self._used = left
+            self.numbers = _numbers(numbers, sizes)
+            self._call = compiled(graph, values, mode, cpu)
+        self.places = list(numbers)
+        """Which of what the function gives are whole numbers; `numbers` tells them, given leaves."""
+        self.used = left
+        """Leaves that the code is given, in its order, before the weights."""
+        self.entry = address(self._call)
+        """Where the code begins, for callers that are not Python; None where that is not known."""
         self.changed = [own[number] for number in changed if number < len(own)]
         """Leaves that are changed in place."""
-        self._weights = [weights[number - len(own)] for number in used if number >= len(own)]
+        self.weights = [weights[number - len(own)] for number in used if number >= len(own)]
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """What the function gives."""
-        given = [leaves[number] for number in self._used]
-        given += self._weights
-        found = list(self._call(given))
-        for place, number in zip(self._places, self._numbers(leaves), strict=True):
+        found = list(self._call([leaves[number] for number in self.used], self.weights))
+        for place, number in zip(self.places, self.numbers(leaves), strict=True):
             found.insert(place, number)
         return found
 
@@ -140,6 +147,20 @@ def _changed(graph: fx.GraphModule) -> list[int]:
     return [number for number, node in enumerate(inputs) if node in copied]
 
 
+def _forms(graph: fx.GraphModule, own: Sequence[int]) -> tuple[dict[int, Form], list[Form]]:
+    """Of leaves by their place, and of tensors that the graph gives."""
+    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    taken = {place: _form(node.meta.get("val")) for place, node in zip(own, inputs, strict=False)}
+    end = next(node for node in graph.graph.nodes if node.op == "output")
+    return taken, [_form(node.meta.get("val")) for node in end.args[0]]
+
+
+def _form(value: Any) -> Form:
+    if not isinstance(value, Tensor):
+        return ()
+    return (value.dtype, *map(_code, value.shape))
+
+
 def _prune(
     graph: fx.GraphModule, own: Sequence[int], given: Sequence[Any]
 ) -> tuple[list[int], list[Any], dict[str, list[str]]]:
@@ -183,17 +204,6 @@ def _mode(values: Iterable[Any]) -> Any:
 
 def _code(size: Any) -> str:
     return PythonPrinter().doprint(size.node.expr) if isinstance(size, torch.SymInt) else str(size)
-
-
-def _compiled(graph: fx.GraphModule, values: list[Any], mode: Any, cpu: bool) -> Callable[[list[Any]], Any]:
-    from torch._inductor import config
-    from torch._inductor.compile_fx import compile_fx_inner
-    from torch._inductor.virtualized import V
-
-    with tracing(TracingContext(mode)), V.set_fake_mode(mode), config.patch(cpp_wrapper=cpu):
-        call: Any = compile_fx_inner(graph, values, cpp_wrapper=cpu, is_inference=True)
-    # What the graph's own call does besides is for graphs that are tuned while they run.
-    return call.current_callable if cpu else call  # type: ignore[no-any-return]
 
 
 def _check(

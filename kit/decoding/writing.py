@@ -5,6 +5,9 @@ Shapes: B texts, R rows, T tokens written so far, V choices.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -31,6 +34,8 @@ class Writing:
         self.length = 0
         """How many tokens every row has written."""
         self._never: Tensor | None = None
+        self._ahead: deque[tuple[Tensor, Tensor]] = deque()
+        """Choices that the decoder has read ahead."""
 
     @property
     def rows(self) -> int:
@@ -64,6 +69,27 @@ class Writing:
             facts = facts_after(self.prompt, self.texts_R, torch.full_like(token_R[:, None], self.length))
         tokens = Tokens(token_R[:, None], None, facts, right_padded=True)
         return self.restrict(self.decoder.step(tokens, last=True)[:, -1])
+
+    def write_best(self, token_R: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a token in each row, and read it; the likeliest that may be written next, as `Choices.best` gives it.
+
+        For whoever always writes the likeliest: of a single text, some decoders read several such tokens at once.
+        """
+        if not self._ahead:
+            self._ahead.extend(self._stretch(token_R))
+        if not self._ahead:
+            return self.write(token_R).best()
+        self.note(token_R)
+        return self._ahead.popleft()
+
+    def _stretch(self, token_R: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+        """The likeliest that follow, where the decoder can tell several at once."""
+        stretch = getattr(self.decoder, "stretch", None)
+        if stretch is None or self.rows > 1 or self.prompt.facts or self.request.constraints or self._never is None:
+            return ()
+        most = int(self.limits_R[0]) - self.length - 1
+        found = stretch(token_R[:, None], self._never, self.request.signs.end, most) if most > 1 else None
+        return () if found is None else zip(found.log_T.split(1), found.token_T.split(1), strict=True)
 
     def note(self, token_R: Tensor) -> None:
         """Write a token in each row, without reading it."""

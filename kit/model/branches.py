@@ -72,9 +72,9 @@ class Branches:
         valid = None if tokens.valid is None else tokens.valid.reshape(texts, new)
         facts = {name: fact.reshape(texts, new) for name, fact in tokens.facts.items()}
         layout = Layout((texts, new), ids.device, valid, False, self.count_R.view(texts, self.width)[:, :1], facts)
-        order_RL, added_R = self.count_R[:, None], torch.tensor(length, device=ids.device)
+        order_RL = self.count_R[:, None]
         if tokens.valid is not None:
-            order_RL, added_R = order_RL + (tokens.valid.cumsum(1) - 1).clamp(min=0), tokens.valid.sum(1)
+            order_RL = order_RL + (tokens.valid.cumsum(1) - 1).clamp(min=0)
         elif length > 1:
             order_RL = order_RL + torch.arange(length, device=ids.device)
         layout.order = order_RL.reshape(texts, new)
@@ -84,7 +84,7 @@ class Branches:
         own_ANN = own_tokens(self.width, length, ids.device).expand(texts, new, new)
         layout.reach = torch.cat([before_ANS, own_ANN], 2)
         self.reach_RS = layout.reach.view(texts, self.width, length, -1)[:, :, -1].reshape(rows, -1)
-        self.count_R = self.count_R + added_R
+        self.count_R = self.count_R + (length if tokens.valid is None else tokens.valid.sum(1))
         return Tokens(ids, valid, facts, right_padded=False), layout
 
 

@@ -19,6 +19,7 @@ from kit.layout import Layout
 from kit.model.session import Session
 from kit.model.shaping import Shaping, shape
 from kit.model.side import Side
+from kit.model.stretched import Stretched
 from kit.state import State
 from kit.tokens import Tokens
 from kit.watching import Watcher
@@ -71,6 +72,22 @@ class Model(nn.Module):
         """One step of writing: vectors of the last layer, and the scores of what comes after each token."""
         x = decoder(tokens, layout, memory, state, watcher)
         return x, self.score(x, layout, decoder.embedding)
+
+    def stretch(
+        self,
+        decoder: Side,
+        tokens: Tokens,
+        layouts: Sequence[Layout],
+        memory: Memory | None,
+        state: State,
+        never_N: Tensor,
+        end: int,
+    ) -> Stretched | None:
+        """Read one token, take the likeliest that is not among `never_N`, read that, and so on, at most once a layout.
+
+        The last step is that which takes `end`. None, and nothing read, where steps have to be taken one by one.
+        """
+        return None
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

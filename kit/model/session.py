@@ -11,12 +11,17 @@ from kit.contracts.stack import Memory
 from kit.layout import Layout
 from kit.lazy import lazy
 from kit.model.branches import Branches, grouped
+from kit.model.stretched import Stretched
 from kit.tokens import Tokens, last_of
 from kit.watching import Watcher
 
 if TYPE_CHECKING:
     from kit.model.families import Model
     from kit.model.side import Side
+
+
+STRETCH = 16
+"""Steps that are looked ahead at once."""
 
 
 class Session:
@@ -67,6 +72,24 @@ class Session:
         self.vectors = x = x.view(*shape, -1)
         x = last_of(x, valid)[:, None]
         return self.model.score(x, Layout((shape[0], 1), layout.device), self.decoder.embedding)
+
+    def stretch(self, token: Tensor, never_N: Tensor, end: int, most: int) -> Stretched | None:
+        """Read a token [1, 1], take the likeliest that is not among `never_N`, read that, and so on, at most so often.
+
+        The last step is that which takes `end`. None, and nothing read, where steps have to be taken one by one.
+        """
+        if self.branches is not None or self.watcher is not None or self.read is None:
+            return None
+        tokens = Tokens.of(token)
+        layouts: list[Layout] = []
+        reads = [self.read]
+        for _ in range(min(most, STRETCH)):
+            layouts.append(Layout.of(tokens, reads[-1]))
+            reads.append(reads[-1].join(layouts[-1]))
+        found = self.model.stretch(self.decoder, tokens, layouts, self.memory, self.state, never_N, end)
+        if found is not None:
+            self.read, self.vectors = reads[len(found.token_T)], found.vectors
+        return found
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; a row may be chosen several times (beams) or dropped (finished)."""

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -52,38 +53,57 @@ void multiply_block(int64_t rows, const float* x, int64_t x_row, const float* bl
   }
 }
 
-Tensor empty(std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides, int32_t type) {
-  AtenTensorHandle made;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-      sizes.size(), sizes.begin(), strides.begin(), type, aoti_torch_device_type_cpu(), 0, &made));
-  return Tensor(made);
-}
+// A tensor of float32 as it lies in memory; whoever has the handle keeps it.
+struct Lying {
+  float* data;
+  int64_t dimensions;
+  int64_t *sizes, *strides;
 
-void expect(const Tensor& x, int64_t dimensions) {
-  STD_TORCH_CHECK(x.dim() == dimensions && x.scalar_type() == torch::headeronly::ScalarType::Float,
-                  "wanted: float32 in ", dimensions, " dimensions");
+  explicit Lying(AtenTensorHandle x, int64_t wanted) {
+    int32_t type;
+    void* start;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dim(x, &dimensions));
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(x, &type));
+    STD_TORCH_CHECK(dimensions == wanted && type == aoti_torch_dtype_float32(), "wanted: float32 in ", wanted,
+                    " dimensions");
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_sizes(x, &sizes));
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(x, &strides));
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_data_ptr(x, &start));
+    data = static_cast<float*>(start);
+  }
+
+  // Whether the numbers of a row lie side by side.
+  bool in_rows() const { return strides[dimensions - 1] == 1; }
+
+  bool without_gaps() const {
+    int64_t wanted = 1;
+    for (int64_t n = dimensions - 1; n >= 0; wanted *= sizes[n--])
+      if (sizes[n] != 1 && strides[n] != wanted) return false;
+    return true;
+  }
+};
+
+AtenTensorHandle empty(std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides) {
+  AtenTensorHandle made;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(sizes.size(), sizes.begin(), strides.begin(),
+                                                  aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0, &made));
+  return made;
 }
 
 // The same tensor, the numbers of a row side by side.
 Tensor in_rows(const Tensor& x) { return x.stride(x.dim() - 1) == 1 ? x : torch::stable::contiguous(x); }
 
-// x [R, I] times a matrix stored as [N, I, 64], bias added: [R, O].
-Tensor few_rows(Tensor x, Tensor stored, std::optional<Tensor> bias, int64_t out) {
-  expect(x, 2);
-  expect(stored, 3);
-  if (bias) expect(*bias, 1);
-  const int64_t rows = x.size(0), in = x.size(1), blocks = stored.size(0);
-  STD_TORCH_CHECK(stored.size(1) == in && stored.size(2) == BLOCK && blocks == (out + BLOCK - 1) / BLOCK &&
-                      stored.is_contiguous() && (!bias || bias->size(0) == out),
-                  "no product: ", in, " numbers in, ", out, " out; stored: ", stored.size(1), " in, ", blocks, " blocks");
-  x = in_rows(x);
-  if (bias) bias = in_rows(*bias);
-  const int64_t x_row = x.stride(0);
-  Tensor y = empty({rows, out}, {out, 1}, aoti_torch_dtype_float32());
-  const float* from = static_cast<const float*>(x.data_ptr());
-  const float* matrix = static_cast<const float*>(stored.data_ptr());
-  const float* added = bias ? static_cast<const float*>(bias->data_ptr()) : nullptr;
-  float* to = static_cast<float*>(y.data_ptr());
+// x [R, I] times a matrix stored as [N, I, 64], bias added: [R, O]; all of them in rows.
+AtenTensorHandle multiply(const Lying& x, const Lying& stored, const Lying* bias, int64_t out) {
+  const int64_t rows = x.sizes[0], in = x.sizes[1], blocks = stored.sizes[0];
+  STD_TORCH_CHECK(stored.sizes[1] == in && stored.sizes[2] == BLOCK && blocks == (out + BLOCK - 1) / BLOCK &&
+                      stored.without_gaps() && (!bias || bias->sizes[0] == out),
+                  "no product: ", in, " numbers in, ", out, " out; stored: ", stored.sizes[1], " in, ", blocks,
+                  " blocks");
+  const int64_t x_row = x.strides[0];
+  AtenTensorHandle y = empty({rows, out}, {out, 1});
+  const float *from = x.data, *matrix = stored.data, *added = bias ? bias->data : nullptr;
+  float* to = Lying(y, 2).data;
   const int64_t times = (rows + MOST - 1) / MOST;
   const int64_t enough = std::max<int64_t>(1, ENOUGH / std::max<int64_t>(1, in * BLOCK));
   torch::stable::parallel_for(0, blocks, enough, [&](int64_t first, int64_t last) {
@@ -102,20 +122,19 @@ Tensor few_rows(Tensor x, Tensor stored, std::optional<Tensor> bias, int64_t out
   return y;
 }
 
-struct Strided {
-  const float* data;
-  int64_t row, head, token, number;
-
-  explicit Strided(const Tensor& x)
-      : data(static_cast<const float*>(x.data_ptr())), row(x.stride(0)), head(x.stride(1)), token(x.stride(2)),
-        number(x.stride(3)) {}
-};
+Tensor few_rows(Tensor x, Tensor stored, std::optional<Tensor> bias, int64_t out) {
+  x = in_rows(x);
+  if (bias) bias = in_rows(*bias);
+  std::optional<Lying> added;
+  if (bias) added.emplace(bias->get(), 1);
+  return Tensor(multiply(Lying(x.get(), 2), Lying(stored.get(), 3), added ? &*added : nullptr, out));
+}
 
 // From one of `size` to the next in a dimension of a mask; where it has a single one, that is for all.
-int64_t step(const Tensor& mask, int64_t dimension, int64_t size) {
-  const int64_t own = mask.size(dimension);
+int64_t step(const Lying& mask, int64_t dimension, int64_t size) {
+  const int64_t own = mask.sizes[dimension];
   STD_TORCH_CHECK(own == 1 || own == size, "a mask of ", own, " for ", size);
-  return own == 1 ? 0 : mask.stride(dimension);
+  return own == 1 ? 0 : mask.strides[dimension];
 }
 
 // Dot products of some queries with all keys, into scores [queries, K]; keys that no query sees are left out.
@@ -230,27 +249,22 @@ void attend_some(int64_t rows, const float* const* q, const float* const* mask, 
 }
 
 // Attention of queries [B, H, Q, E] to keys [B, G, K, E] and values [B, G, K, F]; mask: what is added to scores,
-// [B or 1, H or 1, Q or 1, K]. What heads give lies side by side, as [B, Q, H, F], and is returned as [B, H, Q, F].
-Tensor few_queries(Tensor q, Tensor k, Tensor v, std::optional<Tensor> mask, double scale) {
-  for (const Tensor* each : {&q, &k, &v}) expect(*each, 4);
-  const int64_t rows = q.size(0), heads = q.size(1), queries = q.size(2), width = q.size(3), groups = k.size(1),
-                keys = k.size(2), value_width = v.size(3);
-  STD_TORCH_CHECK(k.size(0) == rows && v.size(0) == rows && v.size(1) == groups && v.size(2) == keys &&
-                      k.size(3) == width && groups > 0 && heads % groups == 0,
+// [B or 1, H or 1, Q or 1, K]. All of them in rows; keys may be in columns. What heads give lies side by side, as
+// [B, Q, H, F], and is returned as [B, H, Q, F].
+AtenTensorHandle attend(const Lying& q, const Lying& k, const Lying& v, const Lying* mask, double scale) {
+  const int64_t rows = q.sizes[0], heads = q.sizes[1], queries = q.sizes[2], width = q.sizes[3], groups = k.sizes[1],
+                keys = k.sizes[2], value_width = v.sizes[3];
+  STD_TORCH_CHECK(k.sizes[0] == rows && v.sizes[0] == rows && v.sizes[1] == groups && v.sizes[2] == keys &&
+                      k.sizes[3] == width && groups > 0 && heads % groups == 0,
                   "queries, keys and values do not fit together");
-  q = in_rows(q);
-  v = in_rows(v);
-  if (k.stride(2) != 1) k = in_rows(k);  // else by column
   const int64_t share = heads / groups;
-  Tensor y = empty({rows, heads, queries, value_width},
-                   {queries * heads * value_width, value_width, heads * value_width, 1}, aoti_torch_dtype_float32());
-  float* to = static_cast<float*>(y.data_ptr());
-  const Strided qs(q), ks(k), vs(v);
+  AtenTensorHandle y = empty({rows, heads, queries, value_width},
+                             {queries * heads * value_width, value_width, heads * value_width, 1});
+  float* to = Lying(y, 4).data;
   const float* masked = nullptr;
   int64_t mask_row = 0, mask_head = 0, mask_query = 0, mask_key = 0;
   if (mask) {
-    expect(*mask, 4);
-    masked = static_cast<const float*>(mask->data_ptr());
+    masked = mask->data;
     mask_row = step(*mask, 0, rows);
     mask_head = step(*mask, 1, heads);
     mask_query = step(*mask, 2, queries);
@@ -269,7 +283,7 @@ Tensor few_queries(Tensor q, Tensor k, Tensor v, std::optional<Tensor> mask, dou
         const int64_t count = std::min<int64_t>(MOST, all - start);
         for (int64_t r = 0; r < count; ++r) {
           const int64_t h = g * share + (start + r) / queries, one = (start + r) % queries;
-          from[r] = qs.data + b * qs.row + h * qs.head + one * qs.token;
+          from[r] = q.data + b * q.strides[0] + h * q.strides[1] + one * q.strides[2];
           hidden[r] = mask ? masked + b * mask_row + h * mask_head + one * mask_query : nullptr;
           out[r] = to + ((b * queries + one) * heads + h) * value_width;
         }
@@ -277,16 +291,78 @@ Tensor few_queries(Tensor q, Tensor k, Tensor v, std::optional<Tensor> mask, dou
         if (mask)
           for (int64_t r = 0; r < count; ++r)
             for (int64_t at = 0; at < keys; ++at) seen[at] |= hidden[r][at * mask_key] != NOTHING;
-        attend_some<MOST>(count, from, hidden, mask_key, ks.data + b * ks.row + g * ks.head, ks.token, ks.number,
-                          vs.data + b * vs.row + g * vs.head, vs.token, keys, width, value_width,
-                          static_cast<float>(scale), seen.data(), scores.data(), out);
+        attend_some<MOST>(count, from, hidden, mask_key, k.data + b * k.strides[0] + g * k.strides[1], k.strides[2],
+                          k.strides[3], v.data + b * v.strides[0] + g * v.strides[1], v.strides[2], keys, width,
+                          value_width, static_cast<float>(scale), seen.data(), scores.data(), out);
       }
     }
   });
   return y;
 }
 
+Tensor few_queries(Tensor q, Tensor k, Tensor v, std::optional<Tensor> mask, double scale) {
+  q = in_rows(q);
+  v = in_rows(v);
+  if (k.dim() == 4 && k.stride(2) != 1) k = in_rows(k);  // else by column
+  std::optional<Lying> hidden;
+  if (mask) hidden.emplace(mask->get(), 4);
+  return Tensor(attend(Lying(q.get(), 4), Lying(k.get(), 4), Lying(v.get(), 4), hidden ? &*hidden : nullptr, scale));
+}
+
+AtenTensorHandle another(AtenTensorHandle x) {
+  AtenTensorHandle made;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(x, &made));
+  return made;
+}
+
+Tensor owned(AtenTensorHandle x) { return Tensor(another(x)); }
+
+std::optional<Tensor> owned(const AtenTensorHandle* x) { return x ? std::optional(owned(*x)) : std::nullopt; }
+
+// Runs what may throw on behalf of compiled code, which is told by a number.
+template <typename Action>
+AOTITorchError told(const Action& action) {
+  try {
+    action();
+    return AOTI_TORCH_SUCCESS;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return AOTI_TORCH_FAILURE;
+  }
+}
+
 }  // namespace
+
+// The same for compiled steps: torch's way from a name to an operation takes longer than a small product.
+extern "C" {
+
+AOTITorchError kit_few_rows(AtenTensorHandle x, AtenTensorHandle stored, AtenTensorHandle* bias, int64_t out,
+                            AtenTensorHandle* made) {
+  return told([&] {
+    const Lying from(x, 2);
+    std::optional<Lying> added;
+    if (bias) added.emplace(*bias, 1);
+    if (from.in_rows() && (!added || added->in_rows()))
+      *made = multiply(from, Lying(stored, 3), added ? &*added : nullptr, out);
+    else
+      *made = another(few_rows(owned(x), owned(stored), owned(bias), out).get());
+  });
+}
+
+AOTITorchError kit_few_queries(AtenTensorHandle q, AtenTensorHandle k, AtenTensorHandle v, AtenTensorHandle* mask,
+                               double scale, AtenTensorHandle* made) {
+  return told([&] {
+    const Lying from(q, 4), keys(k, 4), values(v, 4);
+    std::optional<Lying> hidden;
+    if (mask) hidden.emplace(*mask, 4);
+    if (from.in_rows() && values.in_rows() && (keys.in_rows() || keys.strides[2] == 1))
+      *made = attend(from, keys, values, hidden ? &*hidden : nullptr, scale);
+    else
+      *made = another(few_queries(owned(q), owned(k), owned(v), owned(mask), scale).get());
+  });
+}
+
+}  // extern "C"
 
 STABLE_TORCH_LIBRARY_FRAGMENT(kit, library) {
   library.def("few_rows(Tensor x, Tensor stored, Tensor? bias, int out) -> Tensor");

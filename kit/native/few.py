@@ -10,6 +10,9 @@ Q queries, K keys, E width of a key, F width of a value.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -69,3 +72,39 @@ def _shape_of_queries(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scal
 
 
 LIBRARY = Library("few", {"few_rows": _shape_of_rows, "few_queries": _shape_of_queries})
+
+
+_DIRECT = {
+    "few_rows": (
+        "AtenTensorHandle x, AtenTensorHandle stored, AtenTensorHandle* bias, int64_t out",
+        "x, stored, bias, out",
+    ),
+    "few_queries": (
+        "AtenTensorHandle q, AtenTensorHandle k, AtenTensorHandle v, AtenTensorHandle* mask, double scale",
+        "q, k, v, mask, scale",
+    ),
+}
+"""What the operations take in C, and the names of it."""
+
+
+def direct_calls() -> dict[Any, list[str]]:
+    """C++ by which torch's compiler calls these operations without asking for them by name; nothing without a library.
+
+    It finds them in the library's file, which is loaded: to offer them to all of the process by a global name would
+    offer what torch is made of too, and other libraries have functions of the same names.
+    """
+    if LIBRARY.file is None:
+        return {}
+    file = json.dumps(str(LIBRARY.file))
+    return {
+        getattr(torch.ops.kit, name).default: [
+            f"""int kit_has_direct_calls;
+#include <dlfcn.h>
+static inline AOTITorchError aoti_torch_cpu_{name}({taken}, AtenTensorHandle* made) {{
+  static const auto call = reinterpret_cast<decltype(&aoti_torch_cpu_{name})>(
+      dlsym(dlopen({file}, RTLD_LAZY), "kit_{name}"));
+  return call({names}, made);
+}}"""
+        ]
+        for name, (taken, names) in _DIRECT.items()
+    }

@@ -8,19 +8,14 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <tuple>
 #include <vector>
 
-#include "lanes.h"
+#include "choosing.h"
 
 using torch::stable::Tensor;
 
 namespace {
-
-constexpr int BLOCK = 64;  // choices that are passed over together where their greatest is not great enough
-constexpr float NOTHING = -std::numeric_limits<float>::infinity();
 
 struct Found {
   double total;
@@ -30,34 +25,6 @@ struct Found {
 // Greater totals first; of equal ones the earlier place.
 inline bool before(const Found& a, const Found& b) {
   return a.total > b.total || (a.total == b.total && a.place < b.place);
-}
-
-// The greatest of each block of a row, and the logarithm of the sum of all exponentials.
-double normalizer(const float* row, int64_t size, float* most_of_block) {
-  float most = NOTHING;
-  for (int64_t start = 0, block = 0; start < size; start += BLOCK, ++block) {
-    const int64_t end = std::min(size, start + BLOCK);
-    float greatest = NOTHING;
-    if (end - start == BLOCK) {
-      Lanes lanes = load(row + start);
-      for (int64_t at = start + LANES; at < end; at += LANES) lanes = greater(load(row + at), lanes);
-      greatest = most_of(lanes);
-    } else {
-      for (int64_t at = start; at < end; ++at) greatest = std::max(greatest, row[at]);
-    }
-    most_of_block[block] = greatest;
-    most = std::max(most, greatest);
-  }
-  if (most == NOTHING) return 0;
-  double sum = 0;
-  int64_t at = 0;
-  for (; at + BLOCK <= size; at += BLOCK) {
-    Lanes lanes = {};
-    for (int64_t lane = at; lane < at + BLOCK; lane += LANES) lanes += exponential(load(row + lane) - most);
-    sum += sum_of(lanes);
-  }
-  for (; at < size; ++at) sum += std::exp(row[at] - most);
-  return most + std::log(sum);
 }
 
 Tensor empty(int64_t texts, int64_t count, int32_t type) {
@@ -100,8 +67,7 @@ std::tuple<Tensor, Tensor, Tensor> likeliest(Tensor scores, Tensor never, Tensor
           const bool full = static_cast<int64_t>(best.size()) == count;
           if (full && so_far[r] + (most[r * blocks + block] - normal[r]) < best.back().total) continue;
           for (int64_t at = block * BLOCK; at < std::min(size, (block + 1) * BLOCK); ++at) {
-            bool hidden = false;
-            for (int64_t n = 0; n < bans; ++n) hidden |= banned[n] == at;
+            const bool hidden = is_banned(banned, bans, at);
             const Found found{hidden ? NOTHING : so_far[r] + (row[at] - normal[r]), w * size + at};
             if (static_cast<int64_t>(best.size()) == count) {
               if (!before(found, best.back())) continue;

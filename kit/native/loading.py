@@ -32,6 +32,8 @@ class Library:
         self.operations = operations
         """By name: what shapes they give, for compilers of graphs; None for those that no graph holds."""
         self.loaded = False
+        self.file: Path | None = None
+        """What it was loaded from, by this process."""
         self._tried = False
         self._loading = Lock()
         """Threads may begin at the same time, and operations are defined once a process."""
@@ -51,7 +53,8 @@ class Library:
             return False
         try:
             if not hasattr(torch.ops.kit, next(iter(self.operations))):  # to define it twice ends the process
-                torch.ops.load_library(build(Path(__file__).with_name(f"{self.name}.cpp")))
+                self.file = build(Path(__file__).with_name(f"{self.name}.cpp"))
+                torch.ops.load_library(self.file)
         except (NotBuilt, OSError) as error:
             if str(error) not in _told:
                 warnings.warn(f"slower than it could be: {error}", NotNativeWarning, stacklevel=4)

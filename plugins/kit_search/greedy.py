@@ -24,5 +24,5 @@ class GreedySearch(Search):
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
         """One hypothesis for each text."""
         writing = Writing(decoder, request)
-        found = write_rows(writing, writing.begin(), lambda choices, number_R: choices.best())
+        found = write_rows(writing, writing.begin().best(), lambda token_R, _: writing.write_best(token_R))
         return [[hypothesis] for hypothesis in found]

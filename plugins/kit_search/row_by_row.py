@@ -11,17 +11,20 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from kit import Choices, Hypothesis, Writing
+from kit import Hypothesis, Writing
 
-Choose: TypeAlias = Callable[[Choices, Tensor], tuple[Tensor, Tensor]]
-"""Log-probabilities [R] and tokens [R] that are chosen, given the choices and the number of each row when all began."""
+Chosen: TypeAlias = tuple[Tensor, Tensor]
+"""Log-probabilities [R] and tokens [R] that are chosen."""
+GoOn: TypeAlias = Callable[[Tensor, Tensor], Chosen]
+"""What is chosen after tokens [R] are written, given the number of each row when all began."""
 
 SHARE = 8
 """Rows that have ended leave once they are one in this many: leaving copies the state of all that stay."""
 
 
-def write_rows(writing: Writing, choices: Choices, choose: Choose) -> list[Hypothesis]:
+def write_rows(writing: Writing, first: Chosen, go_on: GoOn) -> list[Hypothesis]:
     """What each row writes, in the order of the rows."""
+    gain_R, token_R = first
     end = writing.request.signs.end
     found: dict[int, Hypothesis] = {}
     number_R = torch.arange(writing.rows, device=writing.device)
@@ -30,7 +33,6 @@ def write_rows(writing: Writing, choices: Choices, choose: Choose) -> list[Hypot
         (number, 0.0, limit) for number, limit in enumerate(writing.limits_R.tolist())
     ]
     while True:
-        gain_R, token_R = choose(choices, number_R)
         chosen = zip(gain_R.tolist(), token_R.tolist(), strict=True)
         for row, (gain, token) in enumerate(chosen):
             if (one := going[row]) is None:
@@ -53,4 +55,4 @@ def write_rows(writing: Writing, choices: Choices, choose: Choose) -> list[Hypot
             writing.keep(kept)
             number_R, token_R = number_R[kept], token_R[kept]
             going = [going[row] for row in rows]
-        choices = writing.write(token_R)
+        gain_R, token_R = go_on(token_R, number_R)

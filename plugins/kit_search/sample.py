@@ -61,7 +61,8 @@ class SampleSearch(Search):
             token_R = draw(self._filtered(choices.log_RV), numbers_RT[number_R, writing.length])
             return choices.of(token_R), token_R
 
-        found = write_rows(writing, choices, choose)
+        first = choose(choices, torch.arange(writing.rows, device=writing.device))
+        found = write_rows(writing, first, lambda token_R, number_R: choose(writing.write(token_R), number_R))
         return [sorted(found[text * count : (text + 1) * count], key=lambda each: -each.score) for text in range(texts)]
 
     def _filtered(self, log_p_RV: Tensor) -> Tensor:

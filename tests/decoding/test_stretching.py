@@ -1,0 +1,130 @@
+"""Several likeliest tokens in a row, taken without Python between them, are those that steps one by one give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from builders import KIT, build, texts
+from compiled import needs_compiler
+from searches import make_search, sharpen
+
+from kit import Hypothesis, Model, Request, Signs, Tokens, arrange, compile_steps
+from kit.model.session import STRETCH
+from kit_head.language import LanguageOptions
+
+pytestmark = needs_compiler
+
+
+def twins(family: str = "decoder", layer: dict[str, Any] | None = None) -> tuple[Model, Model]:
+    """The same model twice; the second one's steps are compiled."""
+    plain, compiled = (
+        sharpen(build(family, {"depth": 1, **(layer or {})}, head=LanguageOptions(bias=True), length=256)).float()
+        for _ in range(2)
+    )
+    arrange(compiled)
+    compile_steps(compiled)
+    return plain, compiled
+
+
+def stretches(model: Model, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tokens each stretch of this model gives, from now on."""
+    lengths: list[int] = []
+    inner = model.stretch
+
+    def counted(*given: Any) -> Any:
+        found = inner(*given)
+        if found is not None:
+            lengths.append(len(found.token_T))
+        return found
+
+    monkeypatch.setitem(model.__dict__, "stretch", counted)
+    return lengths
+
+
+def greedy(model: Model, request: Request) -> list[Hypothesis]:
+    session = model.start() if request.prompt is not None else model.start(texts(7, seed=6))  # type: ignore[operator]
+    return [each[0] for each in make_search("greedy", {}).search(session, request)]
+
+
+def same(one: list[Hypothesis], other: list[Hypothesis]) -> bool:
+    return all(
+        a.tokens == b.tokens and a.finished == b.finished and a.score == pytest.approx(b.score, abs=1e-4)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+@pytest.mark.parametrize("family", ["decoder", "encoder-decoder"])
+def test_a_long_text_is_the_same_and_written_in_stretches(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, compiled = twins(family)
+    taken = stretches(compiled, monkeypatch)
+    prompt = Tokens.of(torch.tensor([[9, 4]])) if family == "decoder" else None
+    endless = Request(length=100, prompt=prompt, signs=Signs(end=-1))
+    long = greedy(plain, endless)
+    assert len(long[0].tokens) == 100 and len(set(long[0].tokens)) > 2
+    assert same(long, greedy(compiled, endless))
+    assert max(taken) == STRETCH and sum(taken) > 80
+    # Every token once stands for the end: at the first of a stretch, within it, at its last.
+    before = len(taken)
+    for end in sorted(set(long[0].tokens)):
+        request = Request(length=100, prompt=prompt, signs=Signs(end=end))
+        assert same(greedy(plain, request), greedy(compiled, request))
+        never = Request(length=40, prompt=prompt, signs=Signs(end=-1, never=(end, 49)))
+        found = greedy(compiled, never)
+        assert same(greedy(plain, never), found) and end not in found[0].tokens
+    assert len(taken) > before
+
+
+def test_what_comes_after_a_stretch_is_read_after_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, compiled = twins()
+    none = torch.empty(0, dtype=torch.long)
+    with torch.no_grad():
+        session, slow = compiled.start(), plain.start()  # type: ignore[operator]
+        for token in (5, 6, 7):
+            session.step(torch.tensor([[token]]))
+            slow.step(torch.tensor([[token]]))
+        found = session.stretch(torch.tensor([[8]]), none, -1, 6)
+        assert found is not None and len(found.token_T) == 6
+        scores = slow.step(torch.tensor([[8]]))
+        for log, token in zip(found.log_T.tolist(), found.token_T.tolist(), strict=True):
+            best = scores[0, -1].log_softmax(0).max(0)
+            assert (int(best.indices), float(best.values)) == (token, pytest.approx(log, abs=1e-4))
+            vectors, scores = slow.vectors, slow.step(torch.tensor([[token]]))
+        assert (found.vectors - vectors).abs().max() < 1e-4
+        after = session.step(found.token_T[-1:, None])
+        assert (after - scores).abs().max() < 1e-4
+        assert (after - session.step(found.token_T[-1:, None])).abs().max() > 1e-3, "what was read counts"
+
+
+def test_a_state_that_every_step_replaces_goes_from_step_to_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = KIT.registry.find("attention", "linear").component.options_type(heads=4)
+    plain, compiled = twins(layer={"attention": options})
+    taken = stretches(compiled, monkeypatch)
+    request = Request(length=60, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1))
+    assert same(greedy(plain, request), greedy(compiled, request))
+    assert sum(taken) > 40
+
+
+def test_where_nothing_can_follow_the_text_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, compiled = twins()
+    taken = stretches(compiled, monkeypatch)
+    request = Request(length=30, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1, never=tuple(range(1, 50))))
+    for model in (plain, compiled):
+        assert greedy(model, request)[0].tokens == [0] * 30
+    assert taken, "one token is enough for a stretch"
+    stuck = Request(length=30, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1, never=tuple(range(50))))
+    assert greedy(plain, stuck) == greedy(compiled, stuck) and greedy(compiled, stuck)[0].tokens == []
+
+
+def test_several_texts_and_constraints_are_written_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, compiled = twins()
+    taken = stretches(compiled, monkeypatch)
+    two = Request(length=20, prompt=texts(3, 3), signs=Signs(end=-1))
+    assert same(greedy(plain, two), greedy(compiled, two))
+    component: Any = KIT.registry.find("constraint", "ngrams").component
+    one = Request(
+        length=20, prompt=texts(3), signs=Signs(end=-1), constraints=[component(component.options_type(size=2))]
+    )
+    assert same(greedy(plain, one), greedy(compiled, one))
+    assert taken == []
