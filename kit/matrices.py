@@ -49,7 +49,7 @@ def cut(weight_OI: Tensor, rows: int) -> Any:
 
 
 class Linear(nn.Linear):
-    """torch's linear layer, multiplied by oneDNN where that pays."""
+    """torch's linear layer, multiplied by another library where that pays."""
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [..., I]; returns [..., O]."""
@@ -58,14 +58,14 @@ class Linear(nn.Linear):
 
 def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """As torch's, with gradients."""
-    if torch.compiler.is_compiling() or not pays(x, weight_OI):
+    if torch.compiler.is_compiling() or not pays(x, weight_OI) or not _fit(x, weight_OI, bias_O):
         return F.linear(x, weight_OI, bias_O)
     product: Tensor = _Product.apply(x, weight_OI, bias_O)  # type: ignore[no-untyped-call]
     return product
 
 
 def pays(x: Tensor, weight_OI: Tensor) -> bool:
-    """Whether this product is better left to oneDNN."""
+    """Whether this product is better not left to MKL."""
     if not prefers_onednn() or x.device.type != "cpu" or x.dtype != torch.float32 or weight_OI.dtype != torch.float32:
         return False
     # Tensors of other kinds (spread over processes, transformed by torch.func, traced) are torch's business.
@@ -73,6 +73,12 @@ def pays(x: Tensor, weight_OI: Tensor) -> bool:
     if not plain or torch._C._are_functorch_transforms_active():
         return False
     return x.numel() >= SEVERAL * x.shape[-1] and not torch.is_autocast_enabled("cpu")
+
+
+def _fit(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> bool:
+    """Whether there is a product at all; else torch says why not."""
+    plain = weight_OI.ndim == 2 and x.ndim > 0 and x.shape[-1] == weight_OI.shape[1]
+    return plain and (bias_O is None or (bias_O.shape == weight_OI.shape[:1] and bias_O.dtype == x.dtype))
 
 
 def speed_up(model: nn.Module) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -40,6 +40,8 @@ ROOM = 16
 """For a single text, room is made for so many steps at once: it is little, and to make it means to copy."""
 KINDS = 16
 """More kinds of step than these run as they are."""
+STATES = 1024
+"""With more kinds of state than these, they would only take up memory."""
 
 
 class NotCompiledWarning(UserWarning):
@@ -100,7 +102,7 @@ class _Steps:
         self,
         decoder: Side,
         tokens: Tokens,
-        layouts: Sequence[Layout],
+        layouts: Iterator[Layout],
         memory: Memory | None,
         state: State,
         never_N: Tensor,
@@ -109,10 +111,12 @@ class _Steps:
         """As `Model.stretch`."""
         if not isinstance(state, Loose) or not self._pays(tokens):
             return None
-        step, _ = self._found(state, decoder, tokens, layouts[0], memory)
+        first = next(layouts)
+        step, _ = self._found(state, decoder, tokens, first, memory)
         if step is None or step.stretch is None:
             return None
-        return step.stretch.run(state, [partial(step.read, (tokens, layout)) for layout in layouts], never_N, end)
+        reads = (step.read((tokens, layout)) for layout in chain([first], layouts))
+        return step.stretch.run(state, reads, never_N, end)
 
     def _found(self, state: Loose, *given: Any) -> tuple[Step | None, list[Any]]:
         """As `_step`; a state that cannot be taken apart ends all compiling."""
@@ -131,7 +135,7 @@ class _Steps:
             given = state.last.read((tokens, layout))
             if given is not None:
                 leaves = [*given, *state.beside_leaves, *state.leaves]
-                if state.last.program.fits(leaves):
+                if state.last.fits(leaves):
                     return state.last, leaves
         outer, given = take_apart((tokens, layout))
         for _ in range(2):
@@ -143,6 +147,9 @@ class _Steps:
                 kind = state.shape, state.beside_shape, _kinds(state.beside_leaves), _kinds(state.leaves)
                 with self._compiling:
                     state.kind = self.kinds.setdefault(kind, len(self.kinds))
+                if len(self.kinds) > STATES:
+                    self._give_up("its state is of another kind at every step")
+                    return None, []
             key = outer, _kinds(given), state.kind
             leaves = [*given, *state.beside_leaves, *state.leaves]
             if (step := self._known(key, leaves)) is not None:

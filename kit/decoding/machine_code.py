@@ -30,7 +30,8 @@ def compiled(graph: fx.GraphModule, values: list[Any], mode: Any, cpu: bool) -> 
         call: Any = compile_fx_inner(graph, values, cpp_wrapper=cpu, is_inference=True)
     # What the graph's own call does besides is for graphs that are tuned while they run.
     inner = call.current_callable if cpu else call
-    for cell in inner.__closure__ or () if cpu else ():
+    alone = cpu and not getattr(call, "constants", None)  # which torch's own call hands over too
+    for cell in inner.__closure__ or () if alone else ():
         if hasattr(getattr(cell.cell_contents, "__self__", None), "__file__"):
             return Native(cell.cell_contents)
     return lambda given, weights: inner([*given, *weights])

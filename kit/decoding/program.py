@@ -6,8 +6,6 @@ look at every object again before each step, and fetch every weight from its mod
 
 from __future__ import annotations
 
-import math
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -20,8 +18,8 @@ from torch.fx.experimental import _config
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.overrides import TorchFunctionMode
-from torch.utils._sympy.printers import PythonPrinter
 
+from kit.decoding.conditions import check, code, numbers_of
 from kit.decoding.machine_code import address, compiled
 
 Function = Callable[..., list[Any]]
@@ -51,9 +49,11 @@ class Program:
             left = [own[number] for number in used if number < len(own)]
             dense = [place for place in left if isinstance(leaves[place], Tensor) and leaves[place].is_contiguous()]
             mode = _mode(values)
-            self.fits = _check(mode.shape_env, sizes, same, dense)
-            self.numbers = _numbers(numbers, sizes)
+            known = dict(mode.shape_env.replacements)
             self._call = compiled(graph, values, mode, cpu)
+            # Only now: a compiler adds conditions of its own.
+            self.fits = check(mode.shape_env, known, sizes, same, dense)
+            self.numbers = numbers_of(numbers, sizes)
         self.places = list(numbers)
         """Which of what the function gives are whole numbers; `numbers` tells them, given leaves."""
         self.used = left
@@ -133,7 +133,7 @@ def _numbers_out(graph: fx.GraphModule) -> dict[int, str]:
         if isinstance(value, torch.SymInt):
             if free_unbacked_symbols(value):
                 raise ValueError("a number depends on what a tensor holds")
-            numbers[place] = _code(value)
+            numbers[place] = code(value)
         elif isinstance(value, int):
             numbers[place] = str(value)
     end.args = ([one for place, one in enumerate(given) if place not in numbers],)
@@ -158,7 +158,7 @@ def _forms(graph: fx.GraphModule, own: Sequence[int]) -> tuple[dict[int, Form], 
 def _form(value: Any) -> Form:
     if not isinstance(value, Tensor):
         return ()
-    return (value.dtype, *map(_code, value.shape))
+    return (value.dtype, *map(code, value.shape))
 
 
 def _prune(
@@ -178,14 +178,14 @@ def _prune(
     for number, (node, one) in enumerate(zip(nodes, given, strict=True)):
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            sizes.setdefault(_code(value), []).append(f"leaves[{own[number]}]")
+            sizes.setdefault(code(value), []).append(f"leaves[{own[number]}]")
         elif isinstance(value, Tensor):
             for axis, size in enumerate(value.shape):
-                sizes.setdefault(_code(size), []).append(f"shape_{own[number]}[{axis}]")
+                sizes.setdefault(code(size), []).append(f"shape_{own[number]}[{axis}]")
             if not one.is_contiguous():
                 for axis, step in enumerate(value.stride()):
                     if one.shape[axis] > 1:
-                        sizes.setdefault(_code(step), []).append(f"leaves[{own[number]}].stride({axis})")
+                        sizes.setdefault(code(step), []).append(f"leaves[{own[number]}].stride({axis})")
         if not node.users:
             graph.graph.erase_node(node)
             continue
@@ -200,43 +200,3 @@ def _prune(
 def _mode(values: Iterable[Any]) -> Any:
     """In which the stand-ins of tensors were made."""
     return next(value.fake_mode for value in values if isinstance(value, FakeTensor))
-
-
-def _code(size: Any) -> str:
-    return PythonPrinter().doprint(size.node.expr) if isinstance(size, torch.SymInt) else str(size)
-
-
-def _check(
-    env: Any, sizes: dict[str, list[str]], same: Sequence[int], dense: Sequence[int]
-) -> Callable[[Sequence[Any]], bool]:
-    """Whether leaves have sizes and numbers that the trace holds for, and lie as it takes them to lie."""
-    tests = [f"leaves[{place}] == leaves[{first}]" for place, first in enumerate(same) if place != first]
-    tests += [f"{place} == {name}" for name, found in sizes.items() for place in found[name.isidentifier() :]]
-    tests += [f"leaves[{place}].is_contiguous()" for place in dense]
-    for symbol, span in env.var_to_range.items():
-        # A size that was more than 1 is taken to stay so, which no guard says.
-        if str(symbol) in sizes and span.lower.is_Integer:
-            tests.append(f"{symbol} >= {span.lower}")
-    for guard in env.guards:
-        condition = env.replace(guard.expr)
-        if all(str(symbol) in sizes for symbol in condition.free_symbols):
-            tests.append(f"({PythonPrinter().doprint(condition)})")
-    fits: Callable[[Sequence[Any]], bool] = _function(sizes, " and ".join(tests) or "True")
-    return fits
-
-
-def _numbers(numbers: dict[int, str], sizes: dict[str, list[str]]) -> Callable[[Sequence[Any]], Sequence[int]]:
-    """The whole numbers that the function gives."""
-    found: Callable[[Sequence[Any]], Sequence[int]] = _function(sizes, f"[{', '.join(numbers.values())}]")
-    return found
-
-
-def _function(sizes: dict[str, list[str]], result: str) -> Any:
-    """A function of leaves, in which sizes and numbers are known by the names that torch gave them."""
-    known = [f"    {name} = {found[0]}" for name, found in sizes.items() if name.isidentifier() and name in result]
-    # To ask a tensor for its shape takes longer than all that is done with it.
-    asked = sorted(set(re.findall(r"shape_(\d+)\[", " ".join([*known, result]))))
-    known[:0] = [f"    shape_{place} = leaves[{place}].shape" for place in asked]
-    scope: dict[str, Any] = {"math": math}
-    exec("\n".join(["def function(leaves):", *known, f"    return {result}"]), scope)
-    return scope["function"]

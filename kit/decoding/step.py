@@ -43,7 +43,12 @@ class Step:
 
         self.program = Program(step, leaves, same_numbers(leaves), cpu)
         self.same = self.after == inner and self.alike
-        self.stretch = Stretch.of(self.program, self.changed, leaves, len(leaves) - self.size) if self.same else None
+        # Where a tensor is changed in place, those that take the place of others may come to lie over it.
+        replaces = len(self.changed) > len(self.program.places)
+        self.fits = self.holds if self.program.changed and replaces else self.program.fits
+        """Whether it may be taken once more, right after it was taken."""
+        blind = self.same and self.fits is self.program.fits
+        self.stretch = Stretch.of(self.program, self.changed, leaves, len(leaves) - self.size) if blind else None
         self.read = reader(outer, leaves)
         """Leaves of tokens and their layout, where they are of this kind."""
 

@@ -5,7 +5,7 @@ Shapes: S steps at most, N numbers that a step is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -60,23 +60,19 @@ class Stretch:
         given = [place for place, leaf in enumerate(program.used) if not isinstance(leaves[leaf], Tensor)]
         return cls(program, changed, Wiring(program.entry, inputs[ids], given, back, scores=1))
 
-    def run(
-        self,
-        state: Loose,
-        reads: Sequence[Callable[[], list[Any] | None]],
-        never_N: Tensor,
-        end: int,
-    ) -> Stretched | None:
-        """Take steps, at most one for each of `reads`, which give leaves of tokens and their layout."""
+    def run(self, state: Loose, reads: Iterable[list[Any] | None], never_N: Tensor, end: int) -> Stretched | None:
+        """Take steps, at most one for each of `reads`, which are leaves of tokens and their layout."""
         program = self.program
-        leaves: list[Any] = []
+        first: list[Any] = []
         now, after, numbers = list(state.leaves), [], []
-        for read in reads:
-            given = read()
+        for given in reads:
             if given is None:
                 break
             leaves = [*given, *state.beside_leaves, *now]
-            if not program.fits(leaves):
+            first = first or leaves
+            # Only numbers can be told ahead.
+            told = all(one is other for one, other in zip(given, first, strict=False) if isinstance(one, Tensor))
+            if not told or not program.fits(leaves):
                 break
             numbers.append([leaves[program.used[place]] for place in self.wiring.numbers])
             now = list(now)
@@ -85,12 +81,12 @@ class Stretch:
             after.append(now)
         if not after:
             return None
-        tensors = [leaves[place] for place in program.used]
+        tensors = [first[place] for place in program.used]
         for place in self.wiring.numbers:
             tensors[place] = never_N  # any tensor: each step is given numbers of its own
-        token = int(leaves[0])
         numbers_SN = torch.tensor(numbers, dtype=torch.long).view(len(numbers), -1)
-        log_T, token_T, made = stretch(self.wiring, [*tensors, *program.weights], token, numbers_SN, never_N, end)
+        given_tensors = [*tensors, *program.weights]
+        log_T, token_T, made = stretch(self.wiring, given_tensors, int(first[0]), numbers_SN, never_N, end)
         state.leaves = after[len(token_T) - 1]
         for place, tensor in zip(self.tensors, made[MADE:], strict=True):
             state.leaves[self.changed[place - MADE]] = tensor

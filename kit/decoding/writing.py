@@ -35,7 +35,9 @@ class Writing:
         """How many tokens every row has written."""
         self._never: Tensor | None = None
         self._ahead: deque[tuple[Tensor, Tensor]] = deque()
-        """Choices that the decoder has read ahead."""
+        """The likeliest choices of steps that the decoder has taken already."""
+        self._promised = self.texts_R
+        """What the last of them gave."""
 
     @property
     def rows(self) -> int:
@@ -63,6 +65,7 @@ class Writing:
 
     def write(self, token_R: Tensor) -> Choices:
         """Write a token in each row, and read it; what may be written next."""
+        self._expect_nothing_ahead()
         self.note(token_R)
         facts = {}
         if self.prompt.facts:
@@ -77,10 +80,13 @@ class Writing:
         """
         if not self._ahead:
             self._ahead.extend(self._stretch(token_R))
+        elif not torch.equal(token_R, self._promised):
+            raise KitError(f"write_best gave {self._promised.tolist()}, and {token_R.tolist()} was written; use write")
         if not self._ahead:
             return self.write(token_R).best()
         self.note(token_R)
-        return self._ahead.popleft()
+        log_R, self._promised = self._ahead.popleft()
+        return log_R, self._promised
 
     def _stretch(self, token_R: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
         """The likeliest that follow, where the decoder can tell several at once."""
@@ -91,6 +97,10 @@ class Writing:
         found = stretch(token_R[:, None], self._never, self.request.signs.end, most) if most > 1 else None
         return () if found is None else zip(found.log_T.split(1), found.token_T.split(1), strict=True)
 
+    def _expect_nothing_ahead(self) -> None:
+        if self._ahead:
+            raise KitError("after write_best, only what it gives can be written, by write_best again")
+
     def note(self, token_R: Tensor) -> None:
         """Write a token in each row, without reading it."""
         self._tokens[:, self.length] = token_R
@@ -98,6 +108,7 @@ class Writing:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these rows, in this order; a row may be chosen several times or dropped."""
+        self._expect_nothing_ahead()
         self.decoder.select(rows)
         self.texts_R, self.limits_R = self.texts_R[rows], self.limits_R[rows]
         chosen = torch.empty(rows.shape[0], self._tokens.shape[1], dtype=torch.long, device=self.device)

@@ -6,7 +6,7 @@ Shapes: B rows, L tokens, N real tokens, V choices of the head (vocabulary or cl
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor, nn
 
@@ -77,7 +77,7 @@ class Model(nn.Module):
         self,
         decoder: Side,
         tokens: Tokens,
-        layouts: Sequence[Layout],
+        layouts: Iterator[Layout],
         memory: Memory | None,
         state: State,
         never_N: Tensor,
@@ -85,7 +85,7 @@ class Model(nn.Module):
     ) -> Stretched | None:
         """Read one token, take the likeliest that is not among `never_N`, read that, and so on, at most once a layout.
 
-        The last step is that which takes `end`. None, and nothing read, where steps have to be taken one by one.
+        After `end` nothing more is read. None, and nothing read, where steps have to be taken one by one.
         """
         return None
 

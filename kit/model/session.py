@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -76,17 +77,20 @@ class Session:
     def stretch(self, token: Tensor, never_N: Tensor, end: int, most: int) -> Stretched | None:
         """Read a token [1, 1], take the likeliest that is not among `never_N`, read that, and so on, at most so often.
 
-        The last step is that which takes `end`. None, and nothing read, where steps have to be taken one by one.
+        After `end` nothing more is read. None, and nothing read, where steps have to be taken one by one.
         """
         if self.branches is not None or self.watcher is not None or self.read is None:
             return None
         tokens = Tokens.of(token)
-        layouts: list[Layout] = []
         reads = [self.read]
-        for _ in range(min(most, STRETCH)):
-            layouts.append(Layout.of(tokens, reads[-1]))
-            reads.append(reads[-1].join(layouts[-1]))
-        found = self.model.stretch(self.decoder, tokens, layouts, self.memory, self.state, never_N, end)
+
+        def layouts() -> Iterator[Layout]:
+            for _ in range(min(most, STRETCH)):
+                layout = Layout.of(tokens, reads[-1])
+                reads.append(reads[-1].join(layout))
+                yield layout
+
+        found = self.model.stretch(self.decoder, tokens, layouts(), self.memory, self.state, never_N, end)
         if found is not None:
             self.read, self.vectors = reads[len(found.token_T)], found.vectors
         return found

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,16 @@ import torch
 
 ARM = platform.machine() in ("aarch64", "arm64")
 """Where clang understands another word for «this very processor» than elsewhere."""
-FLAGS = ("-std=c++20", "-O3", "-mcpu=native" if ARM else "-march=native", "-fno-math-errno", "-fPIC", "-shared")
+FLAGS: tuple[str, ...] = (
+    "-std=c++20",
+    "-O3",
+    "-mcpu=native" if ARM else "-march=native",
+    "-fno-math-errno",
+    "-fPIC",
+    "-shared",
+)
+if sys.platform == "darwin":
+    FLAGS += ("-undefined", "dynamic_lookup")  # what Python has is found when the library is loaded
 
 
 class NotBuilt(Exception):
@@ -35,17 +45,26 @@ def build(source: Path) -> Path:
     text = source.read_bytes()
     headers = b"".join(header.read_bytes() for header in sorted(source.parent.glob("*.h")))
     known = "\n".join([program, *FLAGS, torch.__version__, _processor()]).encode()
-    library = _folder() / f"{source.stem}_{hashlib.sha256(text + headers + known).hexdigest()[:16]}.so"
+    folder = _folder()
+    library = folder / f"{source.stem}_{hashlib.sha256(text + headers + known).hexdigest()[:16]}.so"
     if not library.exists():
         _compile(program, source, library)
+    _expect_own(folder)
     return library
+
+
+def _expect_own(folder: Path) -> None:
+    """What lies there is run: nobody else may have put it there."""
+    status = folder.stat()
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        raise NotBuilt(f"{folder} belongs to somebody else, or others may write to it")
 
 
 def _compile(program: str, source: Path, library: Path) -> None:
     """Into a file of its own first: several processes may be at it at once, and one may be killed."""
     home = Path(torch.__file__).parent
     try:
-        library.parent.mkdir(parents=True, exist_ok=True)
+        library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             made = Path(folder) / library.name
             command = [program, *FLAGS, f"-I{home / 'include'}", str(source), "-o", str(made)]
@@ -67,7 +86,7 @@ def _reason(done: subprocess.CompletedProcess[str]) -> str:
 
 def _folder() -> Path:
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kitformer"
+        return (Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kitformer" / "native").resolve()
     except RuntimeError as error:  # a user without a home
         raise NotBuilt(str(error)) from error
 

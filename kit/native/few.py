@@ -103,7 +103,7 @@ def direct_calls() -> dict[Any, list[str]]:
 static inline AOTITorchError aoti_torch_cpu_{name}({taken}, AtenTensorHandle* made) {{
   static const auto call = reinterpret_cast<decltype(&aoti_torch_cpu_{name})>(
       dlsym(dlopen({file}, RTLD_LAZY), "kit_{name}"));
-  return call({names}, made);
+  return call ? call({names}, made) : AOTI_TORCH_FAILURE;
 }}"""
         ]
         for name, (taken, names) in _DIRECT.items()

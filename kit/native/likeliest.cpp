@@ -22,8 +22,10 @@ struct Found {
   int64_t place;  // row of the text times V, and token
 };
 
-// Greater totals first; of equal ones the earlier place.
+// Greater totals first; of equal ones the earlier place. What is not a number comes first, so that it is not overlooked.
 inline bool before(const Found& a, const Found& b) {
+  if (std::isnan(a.total) || std::isnan(b.total))
+    return std::isnan(a.total) && (!std::isnan(b.total) || a.place < b.place);
   return a.total > b.total || (a.total == b.total && a.place < b.place);
 }
 

@@ -53,9 +53,9 @@ class Library:
             return False
         try:
             if not hasattr(torch.ops.kit, next(iter(self.operations))):  # to define it twice ends the process
-                self.file = build(Path(__file__).with_name(f"{self.name}.cpp"))
-                torch.ops.load_library(self.file)
+                self.file = self._read()
         except (NotBuilt, OSError) as error:
+            self.file = None
             if str(error) not in _told:
                 warnings.warn(f"slower than it could be: {error}", NotNativeWarning, stacklevel=4)
             _told.add(str(error))
@@ -64,3 +64,14 @@ class Library:
             if shapes is not None:
                 torch.library.register_fake(f"kit::{operation}", shapes)
         return True
+
+    def _read(self) -> Path:
+        """The file that was loaded; one that cannot be, such as half of one, is made anew once."""
+        source = Path(__file__).with_name(f"{self.name}.cpp")
+        file = build(source)
+        try:
+            torch.ops.load_library(file)
+        except OSError:
+            file.unlink()
+            torch.ops.load_library(build(source))
+        return file

@@ -21,7 +21,10 @@ def huge_pages(tensors: Sequence[Tensor]) -> list[Tensor]:
     total = sum(_room(tensor) for tensor in tensors)
     if total < _PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return list(tensors)
-    room = mmap.mmap(-1, total + 2 * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        room = mmap.mmap(-1, total + 2 * _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:  # no such room
+        return list(tensors)
     with suppress(OSError):  # a system that was built without them
         room.madvise(mmap.MADV_HUGEPAGE)
     whole = torch.frombuffer(room, dtype=torch.uint8)

@@ -91,8 +91,8 @@ inline void turn(const float* from, int64_t from_row, int64_t rows, int64_t numb
   // Row r beside row r + LANES / 2, number by number: after as many times as a place has bits, rows are columns.
   for (int bit = 1; bit < LANES; bit *= 2) {
     for (int r = 0; r < LANES / 2; ++r) {
-      next[2 * r] = __builtin_shuffle(row[r], row[r + LANES / 2], low);
-      next[2 * r + 1] = __builtin_shuffle(row[r], row[r + LANES / 2], high);
+      next[2 * r] = picked(row[r], row[r + LANES / 2], low);
+      next[2 * r + 1] = picked(row[r], row[r + LANES / 2], high);
     }
     for (int r = 0; r < LANES; ++r) row[r] = next[r];
   }
@@ -270,8 +270,26 @@ Tensor empty(std::initializer_list<int64_t> sizes, std::initializer_list<int64_t
 
 float* numbers_of(const Tensor& x) { return static_cast<float*>(x.data_ptr()); }
 
+void expect(const Tensor& x, int64_t dimensions) {
+  STD_TORCH_CHECK(x.dim() == dimensions && x.scalar_type() == torch::headeronly::ScalarType::Float,
+                  "wanted: float32 in ", dimensions, " dimensions");
+  bool beside = false;
+  for (int64_t n = 0; n < dimensions; ++n) beside |= x.stride(n) == 1 || x.size(n) == 1;
+  STD_TORCH_CHECK(beside, "wanted: numbers side by side");
+}
+
+void expect_product(const Tensor& a, const Tensor& b, int64_t summed) {
+  expect(a, 2);
+  expect(b, 2);
+  STD_TORCH_CHECK(a.size(summed) == b.size(0) && b.size(0) > 0, "no product: ", a.size(summed), " and ", b.size(0),
+                  " numbers to sum");
+}
+
 // a [R, K] times b [K, C], bias [C] added: [R, C]. Of each matrix, numbers of a row or of a column lie side by side.
 Tensor product(Tensor a, Tensor b, std::optional<Tensor> bias) {
+  expect_product(a, b, 1);
+  if (bias) expect(*bias, 1);
+  STD_TORCH_CHECK(!bias || bias->size(0) == b.size(1), "a bias of another size than ", b.size(1));
   Tensor y = empty({a.size(0), b.size(1)}, {b.size(1), 1});
   const float* added = bias ? numbers_of(*bias) : nullptr;
   Product{Matrix(a), Matrix(b), added, numbers_of(y), nullptr, a.size(0), a.size(1), b.size(1)}.make_all();
@@ -280,6 +298,8 @@ Tensor product(Tensor a, Tensor b, std::optional<Tensor> bias) {
 
 // a [K, R], turned, times b [K, C]: [R, C]; and the sum of a over K: [R]. Numbers of a's rows lie side by side.
 std::tuple<Tensor, Tensor> turned_product(Tensor a, Tensor b) {
+  expect_product(a, b, 0);
+  STD_TORCH_CHECK(a.stride(1) == 1 || a.size(1) == 1, "wanted: numbers of a row side by side");
   Tensor y = empty({a.size(1), b.size(1)}, {b.size(1), 1}), sums = empty({a.size(1)}, {1});
   const Matrix turned{numbers_of(a), 1, a.stride(0)};
   Product{turned, Matrix(b), nullptr, numbers_of(y), numbers_of(sums), a.size(1), a.size(0), b.size(1)}.make_all();

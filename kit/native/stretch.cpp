@@ -7,6 +7,8 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <vector>
 
@@ -59,6 +61,10 @@ Chosen likeliest_of(const float* row, int64_t size, const Tensor& never, std::ve
   const double normal = normalizer(row, size, most.data());
   float best = NOTHING;
   int64_t token = 0;
+  if (std::isnan(normal)) {  // not overlooked: the first that may be taken, with what is not a number
+    while (token + 1 < size && is_banned(banned, bans, token)) ++token;
+    return {normal, token};
+  }
   for (int64_t block = 0; block * BLOCK < size; ++block) {
     if (!(most[block] > best)) continue;
     for (int64_t at = block * BLOCK; at < std::min(size, (block + 1) * BLOCK); ++at)
@@ -70,11 +76,11 @@ Chosen likeliest_of(const float* row, int64_t size, const Tensor& never, std::ve
   return {best - normal, token};
 }
 
-// entry: the address of a step; given: its tensors, those that it is given anew at every step in any form; ids: which of
-// them the token is that is read; places: which of them numbers are; numbers [S, N]: what those are at each step; back:
-// which of them become what the step has made, or -1; scores: which of what it has made the scores are. A step is the
-// last one where the end token is chosen, or no token can be, or a tensor lies otherwise than before. Log-probabilities and tokens that were chosen, as many as
-// steps were taken, and what the last one has made.
+// entry: the address of a step; given: its tensors, those that it is given anew at every step in any form; ids: which
+// of them the token is that is read; places: which of them numbers are; numbers [S, N]: what those are at each step;
+// back: which of them become what the step has made, or -1; scores: which of what it has made the scores are. A step is
+// the last one where the end token is chosen, or no token can be, or a tensor lies otherwise than before.
+// Log-probabilities and tokens that were chosen, as many as steps were taken, and what the last one has made.
 std::tuple<Tensor, Tensor, std::vector<Tensor>> stretch(
     int64_t entry, std::vector<Tensor> given, int64_t ids, int64_t token, std::vector<int64_t> places, Tensor numbers,
     std::vector<int64_t> back, int64_t scores, Tensor never, int64_t end) {
@@ -95,10 +101,16 @@ std::tuple<Tensor, Tensor, std::vector<Tensor>> stretch(
       if (!in[n]) TORCH_ERROR_CODE_CHECK(aoti_torch_new_tensor_handle(given[n].get(), &in[n]));
     {
       const Lock lock;
+      std::fill(out.begin(), out.end(), nullptr);
       run(in.data(), out.data());
     }
     made.clear();
-    for (AtenTensorHandle each : out) made.emplace_back(each);
+    for (size_t n = 0; n < out.size(); ++n) {
+      STD_TORCH_CHECK(out[n], "a compiled step failed");
+      // One tensor at two places is one handle.
+      const size_t first = std::find(out.begin(), out.begin() + n, out[n]) - out.begin();
+      first < n ? made.push_back(made[first]) : made.push_back(Tensor(out[n]));
+    }
     bool alike = true;
     for (size_t n = 0; n < back.size(); ++n)
       if (back[n] >= 0) {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,7 +13,18 @@ from builders import KIT, build, texts
 from compiled import needs_compiler
 from searches import make_search, sharpen
 
-from kit import Hypothesis, Model, Request, Signs, Tokens, arrange, compile_steps
+from kit import (
+    Hypothesis,
+    KitError,
+    Model,
+    NotCompiledWarning,
+    Request,
+    Signs,
+    Tokens,
+    Writing,
+    arrange,
+    compile_steps,
+)
 from kit.model.session import STRETCH
 from kit_head.language import LanguageOptions
 
@@ -104,6 +118,71 @@ def test_a_state_that_every_step_replaces_goes_from_step_to_step(monkeypatch: py
     request = Request(length=60, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1))
     assert same(greedy(plain, request), greedy(compiled, request))
     assert sum(taken) > 40
+
+
+def test_a_recurrent_decoder_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = KIT.registry.find("stack", "lstm").component.options_type(depth=1)
+    plain, compiled = (sharpen(build("decoder", decoder=options)).float() for _ in range(2))
+    compile_steps(compiled)
+    taken = stretches(compiled, monkeypatch)
+    request = Request(length=40, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotCompiledWarning)
+        assert same(greedy(plain, request), greedy(compiled, request))
+    assert sum(taken) > 20
+
+
+def test_a_padded_prompt_is_gone_on_from_the_same() -> None:
+    plain, compiled = twins()
+    padded = Tokens(torch.tensor([[0, 0, 9, 4]]), torch.tensor([[False, False, True, True]]))
+    bare = Tokens.of(torch.tensor([[9, 4]]))
+    requests = [Request(length=40, prompt=prompt, signs=Signs(end=-1)) for prompt in (padded, bare)]
+    found = [greedy(model, request) for model in (plain, compiled) for request in requests]
+    assert all(same(found[0], each) for each in found[1:])
+
+
+def test_other_number_formats_are_written_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, compiled = (sharpen(build("decoder", {"depth": 1})) for _ in range(2))
+    compile_steps(compiled)
+    taken = stretches(compiled, monkeypatch)
+    request = Request(length=20, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1))
+    assert same(greedy(plain, request), greedy(compiled, request)) and taken == []
+
+
+def test_what_is_not_a_number_shows_in_the_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, compiled = twins()
+    taken = stretches(compiled, monkeypatch)
+    with torch.no_grad():
+        compiled.head.bias[20] = float("nan")
+    found = greedy(compiled, Request(length=20, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(never=(0, 1, 2))))
+    assert math.isnan(found[0].score) and taken and not {0, 1, 2} & set(found[0].tokens)
+
+
+def test_threads_write_the_same_at_once() -> None:
+    plain, compiled = twins()
+    requests = [
+        Request(length=40, prompt=Tokens.of(torch.tensor([[token, 4]])), signs=Signs(end=-1)) for token in range(5, 13)
+    ]
+    wanted = [greedy(plain, request) for request in requests]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda request: greedy(compiled, request), requests))
+    assert all(map(same, wanted, found)) and len({tuple(each[0].tokens) for each in wanted}) > 1
+
+
+def test_whoever_writes_another_token_than_the_likeliest_is_stopped() -> None:
+    _, compiled = twins()
+    with torch.no_grad():
+        request = Request(length=20, prompt=Tokens.of(torch.tensor([[9]])), signs=Signs(end=-1))
+        writing = Writing(compiled.start(), request)  # type: ignore[operator]
+        _, token = writing.begin().best()
+        for _ in range(3):
+            _, token = writing.write_best(token)
+        for wrong in (lambda: writing.write(token), lambda: writing.keep(torch.tensor([0]))):
+            with pytest.raises(KitError, match="only what it gives can be written"):
+                wrong()
+        with pytest.raises(KitError, match="was written; use write"):
+            writing.write_best((token + 1) % 50)
+        writing.write_best(token)
 
 
 def test_where_nothing_can_follow_the_text_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from kit.native import few
+from kit.native import few, likeliest, stretch
 from kit.native.building import compiler
 
 
@@ -15,4 +15,4 @@ def native() -> None:
     """The operations are there."""
     if os.environ.get("KIT_NATIVE") == "0" or compiler() is None:
         pytest.skip("there is no C++ compiler here, or it is not wanted")
-    assert few.LIBRARY.load()
+    assert few.LIBRARY.load() and likeliest.LIBRARY.load() and stretch.LIBRARY.load()

@@ -109,7 +109,7 @@ def test_a_mistake_is_told_in_a_line(source: Path) -> None:
     with pytest.raises(NotBuilt, match=r"failed: .*small\.cpp:2:.*error: .*seven_") as caught:
         build(source)
     assert len(str(caught.value).splitlines()) == 1
-    assert list((source.parent / "cache" / "kitformer").iterdir()) == [], "nothing is left"
+    assert list((source.parent / "cache" / "kitformer" / "native").iterdir()) == [], "nothing is left"
 
 
 def test_a_compiler_that_fails_without_a_word(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,4 +166,23 @@ def test_several_processes_and_threads_at_once(tmp_path: Path) -> None:
     started = [start(code, XDG_CACHE_HOME=str(tmp_path)) for code in (LOADED + ARRANGED, THREADS)]
     found = [lines(each) for each in started]
     assert found == [["True True", "[]", "native", "True"], ["[True, True, True, True] True"]]
-    assert len(list((tmp_path / "kitformer").iterdir())) == 1
+    assert len(list((tmp_path / "kitformer" / "native").iterdir())) == 1
+
+
+@needs_compiler
+def test_half_a_library_is_made_anew(tmp_path: Path) -> None:
+    assert lines(start(LOADED, XDG_CACHE_HOME=str(tmp_path)))[0] == "True True"
+    (library,) = (tmp_path / "kitformer" / "native").iterdir()
+    library.write_bytes(library.read_bytes()[:100])
+    assert lines(start(LOADED, XDG_CACHE_HOME=str(tmp_path))) == ["True True", "[]"]
+
+
+@needs_compiler
+@pytest.mark.parametrize("open_to_others", [False, True])
+def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path: Path, open_to_others: bool) -> None:
+    folder = tmp_path / "kitformer" / "native"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777 if open_to_others else 0o755)
+    loaded, told = lines(start(LOADED, XDG_CACHE_HOME=str(tmp_path)))
+    assert loaded == ("False False" if open_to_others else "True True")
+    assert ("others may write to it" in told) is open_to_others

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kit.native.likeliest import LIBRARY, likeliest
+from kit.native.likeliest import likeliest
 
-pytestmark = pytest.mark.skipif(not LIBRARY.load(), reason="there is no C++ compiler here")
+pytestmark = pytest.mark.usefixtures("native")
 NOTHING = float("-inf")
 NONE = torch.empty(0, dtype=torch.long)
 
@@ -53,3 +53,21 @@ def test_dead_rows_and_hidden_tokens_come_last_with_nothing() -> None:
 def test_a_row_without_any_chance_gives_nothing() -> None:
     total, _, _ = likeliest(torch.full((1, 70), NOTHING), NONE, torch.zeros(1, 1, dtype=torch.float64), 2)
     assert (total == NOTHING).all()
+
+
+def test_what_is_not_a_number_is_not_overlooked() -> None:
+    scores = torch.zeros(2, 100)
+    scores[1, 70] = float("nan")
+    total, _, token = likeliest(scores, torch.tensor([0]), torch.zeros(2, 1, dtype=torch.float64), 2)
+    assert total[0].isfinite().all() and total[1].isnan().all() and token[1].tolist() == [1, 2]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    live = torch.zeros(1, 3, dtype=torch.float64)
+    for scores, rows in (
+        (torch.zeros(2, 5), live),
+        (torch.zeros(3, 5).double(), live),
+        (torch.zeros(3, 5), live.float()),
+    ):
+        with pytest.raises(RuntimeError, match="no choice"):
+            torch.ops.kit.likeliest(scores, NONE, rows, 1)

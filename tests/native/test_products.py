@@ -15,7 +15,17 @@ from torch import Tensor
 from kit import linear, matrices
 from kit.native import products
 
-pytestmark = pytest.mark.skipif(not products.LIBRARY.load(), reason="no compiler, or no AVX-512")
+pytestmark = [
+    pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="this processor has no AVX-512"),
+    pytest.mark.usefixtures("made_here"),
+]
+
+
+@pytest.fixture(scope="module")
+def made_here(native: None) -> None:
+    """The operations are there."""
+    assert products.LIBRARY.load()
+
 
 SIZES = [(1, 1, 1), (6, 64, 64), (7, 513, 65), (50, 1025, 300), (97, 17, 520), (600, 1, 70)]
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -145,3 +155,15 @@ print(products.LIBRARY.load(), bool(layer[0].weight.grad.eq(200).all()))
         command, environment = [sys.executable, "-c", program], {**plain, **setting}
         answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert answer.stdout.split() == [str(wanted), "True"], answer.stderr
+
+
+def test_what_is_no_product_is_told_by_torch() -> None:
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        linear(torch.randn(64, 640), torch.randn(2048, 512))
+    x, weight = torch.randn(64, 512), torch.randn(2048, 512)
+    assert torch.allclose(linear(x, weight, torch.ones(1)), x @ weight.t() + 1, atol=1e-3)
+    for a, b, bias in ((x, weight, None), (x, weight.t(), torch.ones(7)), (x.double(), weight.t().double(), None)):
+        with pytest.raises(RuntimeError, match=r"no product|wanted|bias"):
+            torch.ops.kit.product(a, b, bias)
+    with pytest.raises(RuntimeError, match="no product"):
+        torch.ops.kit.turned_product(x, weight)
