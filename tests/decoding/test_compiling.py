@@ -143,7 +143,7 @@ def test_single_texts_are_compiled_and_large_batches_where_wanted(
     class Taken:
         """Takes the step as it is."""
 
-        changed = ()
+        changed = places = ()
         entry = None
 
         def __init__(self, function: Any, leaves: object, same: object, cpu: bool) -> None:
