@@ -44,10 +44,9 @@ class Step:
         self.program = Program(step, leaves, same_numbers(leaves), cpu)
         self.same = self.after == inner and self.alike
         # Where a tensor is changed in place, those that take the place of others may come to lie over it.
-        replaces = len(self.changed) > len(self.program.places)
-        self.fits = self.holds if self.program.changed and replaces else self.program.fits
-        """Whether it may be taken once more, right after it was taken."""
-        blind = self.same and self.fits is self.program.fits
+        self._apart = not self.program.changed or len(self.changed) == len(self.program.places)
+        """Whether what it makes is known not to."""
+        blind = self.same and self._apart
         self.stretch = Stretch.of(self.program, self.changed, leaves, len(leaves) - self.size) if blind else None
         self.read = reader(outer, leaves)
         """Leaves of tokens and their layout, where they are of this kind."""
@@ -58,6 +57,13 @@ class Step:
             return False
         lie = Counter(leaf.untyped_storage().data_ptr() for leaf in leaves if isinstance(leaf, Tensor))
         return all(lie[leaves[place].untyped_storage().data_ptr()] == 1 for place in self.program.changed)
+
+    def fits(self, leaves: Sequence[Any]) -> bool:
+        """Whether it may be taken once more, right after it was taken; how what it makes lies is looked at once."""
+        if self._apart:
+            return self.program.fits(leaves)
+        self._apart = self.holds(leaves)
+        return self._apart
 
     def __call__(self, leaves: Sequence[Any], state: Loose) -> tuple[Tensor, Tensor]:
         """Vectors of the last layer and scores; the state is what it is after the step."""
