@@ -52,6 +52,7 @@ _HOMES = {
     "kit.errors": "KitError PartNotFound PluginError Problem RecipeError",
     "kit.exporting.export": "Exported export",
     "kit.hookspecs": "hookimpl",
+    "kit.heads": "repeat_groups",
     "kit.inspecting.gating": "FixedHeads HeadGates can_tell_loss head_means head_slopes silenced text_losses",
     "kit.inspecting.inspector": "Inspector inspect",
     "kit.inspecting.probing": "Controls probe",
@@ -71,7 +72,7 @@ _HOMES = {
     "kit.recipe.sections": "ModelSection Recipe Section",
     "kit.recipe.training_section": "TokenizerPair TrainingSection",
     "kit.runs.tensors": "read_tensors replace_tensors",
-    "kit.scope": "Scope repeat_groups",
+    "kit.scope": "Scope",
     "kit.slots": "AttentionSlot ConstraintSlot DataSlot EmbeddingSlot FeedforwardSlot HeadSlot MaskSlot MeasureSlot "
     "MetricSlot NormSlot ObjectiveSlot OptimizerSlot PositionSlot RegularizerSlot ResidualSlot ScheduleSlot SearchSlot "
     "StackSlot TokenizerSlot",

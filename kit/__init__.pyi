@@ -109,6 +109,7 @@ from kit.errors import Problem as Problem
 from kit.errors import RecipeError as RecipeError
 from kit.exporting.export import Exported as Exported
 from kit.exporting.export import export as export
+from kit.heads import repeat_groups as repeat_groups
 from kit.hookspecs import hookimpl as hookimpl
 from kit.inspecting.gating import FixedHeads as FixedHeads
 from kit.inspecting.gating import HeadGates as HeadGates
@@ -155,7 +156,6 @@ from kit.recipe.training_section import TrainingSection as TrainingSection
 from kit.runs.tensors import read_tensors as read_tensors
 from kit.runs.tensors import replace_tensors as replace_tensors
 from kit.scope import Scope as Scope
-from kit.scope import repeat_groups as repeat_groups
 from kit.slots import AttentionSlot as AttentionSlot
 from kit.slots import ConstraintSlot as ConstraintSlot
 from kit.slots import DataSlot as DataSlot

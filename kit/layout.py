@@ -149,6 +149,23 @@ class Layout:
         return self._heads[pieces]
 
     @lazy
+    def starts(self) -> Tensor | None:
+        """[B + 1]: which token each row begins with, and how many there are; None where padding lies between them."""
+        if self.valid is None:
+            return torch.arange(self.rows + 1, device=self.device) * self.length
+        if self.index is None:
+            return None
+        return torch.nn.functional.pad(self.valid.sum(1).cumsum(0), (1, 0))
+
+    def texts(self, keys: Layout) -> tuple[Tensor, Tensor] | None:
+        """Where rows start, of these queries and of keys; None where they are long, lie otherwise, or see nothing."""
+        starts, k_starts = self.starts, keys.starts
+        if starts is None or k_starts is None or max(self.length, keys.length) > SHORT:
+            return None
+        blind = (k_starts.diff() == 0) & (starts.diff() > 0)
+        return None if bool(blind.any()) else (starts, k_starts)
+
+    @lazy
     def order(self) -> Tensor:
         """[B or 1, L]: how many real tokens stand before each one; masks compare these."""
         if self.valid is None or self.right_padded:

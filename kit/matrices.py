@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from kit.native import products
+from kit.native import dropping, products, texts
 
 SEVERAL = 16
 """From so many rows on the library is called directly in training; for fewer, the way there costs more than is won."""
@@ -82,7 +82,9 @@ def _fit(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> bool:
 
 
 def speed_up(model: nn.Module) -> None:
-    """Have a model's linear layers multiplied by the library that is quicker here, in training too."""
+    """Have a model's linear layers multiplied by the library that is quicker here, in training too; C++ made ready."""
+    texts.LIBRARY.load()
+    dropping.LIBRARY.load()
     if prefers_onednn():
         remember_few()
         products.LIBRARY.load()

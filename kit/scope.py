@@ -16,6 +16,7 @@ from kit.contracts.mask import Facts, Mask
 from kit.dropout import drop
 from kit.errors import KitError
 from kit.few_queries import attend_in_products, better_in_products
+from kit.heads import repeat_groups
 from kit.layout import Layout
 from kit.lazy import lazy
 from kit.native.few import attends, few_queries
@@ -72,6 +73,12 @@ class Scope:
             return True
         # The newest token of a text may see everything before it.
         return self.mask.shape == "causal" and self.queries.length == 1 and self.queries.valid is None
+
+    @lazy
+    def texts(self) -> tuple[Tensor, Tensor] | None:
+        """Which token each text begins with, of queries and keys; None where texts cannot be taken as they lie."""
+        seen = (self.mask is None or self.is_causal) and self.keys.reach is None
+        return self.queries.texts(self.keys) if seen and not (self.rotates or self.biased) else None
 
     @lazy
     def allowed(self) -> Tensor | None:
@@ -240,9 +247,3 @@ class Scope:
             {name: fact[:, :, None] for name, fact in self.queries.facts.items()},
             {name: fact[:, None, :] for name, fact in self.keys.facts.items()},
         )
-
-
-def repeat_groups(x_BGKE: Tensor, like_BHQE: Tensor) -> Tensor:
-    """Keys or values of G groups, repeated for the heads that share them: [B, H, K, E]."""
-    heads, groups = like_BHQE.shape[1], x_BGKE.shape[1]
-    return x_BGKE if heads == groups else torch.repeat_interleave(x_BGKE, heads // groups, 1)

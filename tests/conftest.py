@@ -17,9 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Have the kit's own C++ compiled before any test is timed; a training with a short time-out would wait for it."""
     if not hasattr(config, "workerinput"):
-        from kit.native import few, likeliest, products, stretch
+        from kit.native import dropping, few, likeliest, products, stretch, texts
 
-        for each in (few, likeliest, products, stretch):
+        for each in (dropping, few, likeliest, products, stretch, texts):
             each.LIBRARY.load()
 
 

@@ -14,13 +14,14 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
 from kit.component import Dims, Options, Site
-from kit.contracts.attention import Attention
 from kit.contracts.division import Division
 from kit.contracts.narrowing import Kept, divided_heads, narrowed_parameters, narrowed_scope
+from kit.contracts.packed_heads import PackedHeads
 from kit.dropout import drop
 from kit.errors import Problem
+from kit.heads import repeat_groups
 from kit.layout import Layout
-from kit.scope import Scope, repeat_groups
+from kit.scope import Scope
 from kit.state import KeyValueState, MemoryState, State
 
 
@@ -45,7 +46,7 @@ class MultiHeadOptions(Options):
     """The share of weights dropped in training."""
 
 
-class MultiHeadAttention(Attention):
+class MultiHeadAttention(PackedHeads):
     """Override `weigh` for other weights, or `attend` where there is a faster way than weights times values."""
 
     options: MultiHeadOptions
@@ -117,11 +118,6 @@ class MultiHeadAttention(Attention):
         if left is not None and (len(set(left)) < len(left) or any(head >= heads for head in left)):
             yield site.problem(f"kept_heads of {site.name} are {list(left)}; wanted different ones of 0 to {heads - 1}")
 
-    @property
-    def scale(self) -> float:
-        """What scores are multiplied by."""
-        return float(self.key_width**-0.5)
-
     def shape_queries(self, q_BHQE: Tensor) -> Tensor:
         """What becomes of queries before their positions are turned in, such as a norm; nothing by default."""
         return q_BHQE
@@ -152,6 +148,8 @@ class MultiHeadAttention(Attention):
 
     def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
         """Project, attend in heads, join."""
+        if scope.watcher is None and state is None and (packed := self.attend_packed(x, memory, scope)) is not None:
+            return self.join(packed, x)
         q, k, v = self.project(x, memory, scope, state)
         watcher = scope.watcher
         if watcher is None:

@@ -5,10 +5,8 @@
 //
 // Shapes: R rows and C columns of the product, K numbers that each is a sum of.
 
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
 
 #include <sys/mman.h>
 
@@ -20,8 +18,8 @@
 #include <tuple>
 
 #include "lanes.h"
-
-using torch::stable::Tensor;
+#include "tensors.h"
+#include "turning.h"
 
 namespace {
 
@@ -73,31 +71,6 @@ struct Matrix {
       : data(static_cast<const float*>(x.data_ptr())), row(x.stride(0)), column(x.stride(1)) {}
   const float* at(int64_t r, int64_t c) const { return data + r * row + c * column; }
 };
-
-// Up to LANES rows of as many numbers, turned.
-inline void turn(const float* from, int64_t from_row, int64_t rows, int64_t numbers, float* to, int64_t to_row) {
-  if (rows < LANES || numbers < LANES) {
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t n = 0; n < numbers; ++n) to[n * to_row + r] = from[r * from_row + n];
-    return;
-  }
-  Whole low, high;  // of two rows, what stands in even places of the halves, and what stands in odd ones
-  for (int lane = 0; lane < LANES; ++lane) {
-    low[lane] = lane / 2 + lane % 2 * LANES;
-    high[lane] = low[lane] + LANES / 2;
-  }
-  Lanes row[LANES], next[LANES];
-  for (int r = 0; r < LANES; ++r) row[r] = load(from + r * from_row);
-  // Row r beside row r + LANES / 2, number by number: after as many times as a place has bits, rows are columns.
-  for (int bit = 1; bit < LANES; bit *= 2) {
-    for (int r = 0; r < LANES / 2; ++r) {
-      next[2 * r] = picked(row[r], row[r + LANES / 2], low);
-      next[2 * r + 1] = picked(row[r], row[r + LANES / 2], high);
-    }
-    for (int r = 0; r < LANES; ++r) row[r] = next[r];
-  }
-  for (int n = 0; n < LANES; ++n) store(to + n * to_row, row[n]);
-}
 
 // Up to STRIP rows of a matrix whose columns lie side by side, MOST by MOST: [groups, K, MOST]; their sums are made too.
 void copy_rows(const Matrix& a, int64_t first, int64_t rows, int64_t k_first, int64_t depth, float* to, float* sums) {
@@ -259,16 +232,6 @@ struct Product {
     });
   }
 };
-
-Tensor empty(std::initializer_list<int64_t> sizes, std::initializer_list<int64_t> strides) {
-  AtenTensorHandle made;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
-      sizes.size(), sizes.begin(), strides.begin(), aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0,
-      &made));
-  return Tensor(made);
-}
-
-float* numbers_of(const Tensor& x) { return static_cast<float*>(x.data_ptr()); }
 
 void expect(const Tensor& x, int64_t dimensions) {
   STD_TORCH_CHECK(x.dim() == dimensions && x.scalar_type() == torch::headeronly::ScalarType::Float,

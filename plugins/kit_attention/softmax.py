@@ -53,3 +53,7 @@ class SoftmaxAttention(MultiHeadAttention):
         if self.options.cap is None:
             return self.attend_fused(q_BHQE, k_BGKE, v_BGKF, scope)
         return super().attend(q_BHQE, k_BGKE, v_BGKF, scope)
+
+    def attend_packed(self, x: Tensor, memory: Tensor | None, scope: Scope) -> Tensor | None:
+        """By a kernel that knows no cap either."""
+        return self.attend_packed_fused(x, memory, scope) if self.options.cap is None else None

@@ -1,0 +1,231 @@
+"""Attention within packed texts by C++ of our own is attention, forth and back; variants that change it stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from kit import Kit, Scope, Tokens
+from kit.contracts.packed_heads import PackedHeads
+from kit.native import texts
+from kit.native.texts import Heads, attend_within
+from kit_attention.softmax import SoftmaxAttention
+
+pytestmark = [
+    pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="this processor has no AVX-512"),
+    pytest.mark.usefixtures("made_here"),
+]
+
+LENGTHS = [5, 1, 16, 0, 17, 33, 70]
+OTHER_LENGTHS = [3, 40, 16, 2, 1, 32, 90]
+SHAPES = [(8, 8, 64), (4, 2, 32), (6, 1, 48), (2, 2, 80), (1, 1, 16)]
+
+
+@pytest.fixture(scope="module")
+def made_here(native: None) -> None:
+    """The operations are there."""
+    assert texts.LIBRARY.load()
+
+
+def starts(lengths: list[int]) -> Tensor:
+    return torch.tensor([0, *lengths]).cumsum(0)
+
+
+def plain(q: Tensor, kv: Tensor, q_lengths: list[int], k_lengths: list[int], heads: Heads) -> Tensor:
+    """Text by text, head by head, in double precision."""
+    width, given = q.shape[1] // heads.heads, []
+    for q_text, kv_text in zip(q.double().split(q_lengths), kv.double().split(k_lengths), strict=True):
+        q_HQE = q_text.view(-1, heads.heads, width).transpose(0, 1)
+        k_GKE, v_GKE = kv_text.reshape(-1, 2, heads.groups, width).permute(1, 2, 0, 3)
+        share = heads.heads // heads.groups
+        dots_HQK = q_HQE @ k_GKE.repeat_interleave(share, 0).transpose(1, 2) * heads.scale
+        if heads.causal:
+            dots_HQK = dots_HQK.masked_fill(torch.ones(dots_HQK.shape[1:], dtype=torch.bool).triu(1), float("-inf"))
+        out_HQE = dots_HQK.softmax(-1) @ v_GKE.repeat_interleave(share, 0)
+        given.append(out_HQE.transpose(0, 1).flatten(1))
+    return torch.cat(given)
+
+
+def errors(found: tuple[Tensor, ...], wanted: tuple[Tensor, ...]) -> float:
+    return max(float((one - other).detach().abs().max()) for one, other in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_own_keys_with_their_gradients(shape: tuple[int, int, int], causal: bool) -> None:
+    heads, groups, width = shape
+    how = Heads(heads, groups, 0.2, causal)
+    torch.manual_seed(0)
+    x_ND = torch.randn(sum(LENGTHS), (heads + 2 * groups) * width, requires_grad=True)
+    d_ND = torch.randn(sum(LENGTHS), heads * width)
+    out_ND = attend_within(x_ND, None, (starts(LENGTHS), starts(LENGTHS)), how)
+    q, kv = x_ND.split([heads * width, 2 * groups * width], 1)
+    wide_ND = plain(q, kv, LENGTHS, LENGTHS, how)
+    assert errors((out_ND,), (wide_ND,)) < 1e-5
+    assert errors(torch.autograd.grad(out_ND, x_ND, d_ND), torch.autograd.grad(wide_ND, x_ND, d_ND.double())) < 1e-5
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_keys_of_another_side_with_their_gradients(shape: tuple[int, int, int]) -> None:
+    heads, groups, width = shape
+    how = Heads(heads, groups, width**-0.5, causal=False)
+    torch.manual_seed(0)
+    q = torch.randn(sum(LENGTHS), heads * width, requires_grad=True)
+    kv = torch.randn(sum(OTHER_LENGTHS), 2 * groups * width, requires_grad=True)
+    d_ND = torch.randn_like(q).t().contiguous().t()  # gradients may come turned
+    out_ND = attend_within(q, kv, (starts(LENGTHS), starts(OTHER_LENGTHS)), how)
+    wide_ND = plain(q, kv, LENGTHS, OTHER_LENGTHS, how)
+    assert errors((out_ND,), (wide_ND,)) < 1e-5
+    found = torch.autograd.grad(out_ND, [q, kv], d_ND)
+    assert errors(found, torch.autograd.grad(wide_ND, [q, kv], d_ND.double())) < 1e-5
+
+
+def test_the_measure_notices_that_a_text_sees_its_neighbour() -> None:
+    how = Heads(2, 2, 0.25, causal=False)
+    x_ND = torch.randn(20, 6 * 16)
+    out_ND = attend_within(x_ND, None, (starts([9, 11]), starts([9, 11])), how)
+    q, kv = x_ND.split([32, 64], 1)
+    assert errors((out_ND,), (plain(q, kv, [10, 10], [10, 10], how),)) > 1e-2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
+    before = torch.get_num_threads()
+    x_ND = torch.randn(sum(LENGTHS), 12 * 32, generator=torch.Generator().manual_seed(0), requires_grad=True)
+
+    def run(count: int) -> tuple[Tensor, Tensor]:
+        torch.set_num_threads(count)
+        out_ND = attend_within(x_ND, None, (starts(LENGTHS), starts(LENGTHS)), Heads(4, 4, 0.2, causal=True))
+        return out_ND, *torch.autograd.grad(out_ND.square().sum(), x_ND)
+
+    try:
+        assert all(torch.equal(one, other) for one, other in zip(run(1), run(threads), strict=True))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_numbers_that_are_not_finite_are_not_lost() -> None:
+    x_ND = torch.randn(12, 3 * 16)
+    x_ND[5, 3] = float("nan")
+    x_ND[9, 20] = float("inf")
+    bounds, how = starts([4, 4, 4]), Heads(1, 1, 0.25, causal=False)
+    out_ND = attend_within(x_ND, None, (bounds, bounds), how)
+    wide_ND = plain(*x_ND.split([16, 32], 1), [4, 4, 4], [4, 4, 4], how)
+    assert out_ND[:4].isfinite().all() and out_ND[5].isnan().all() and out_ND[8:].isnan().any()
+    assert torch.equal(out_ND.isnan(), wide_ND.isnan())
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    x_ND, how = torch.randn(12, 3 * 16), Heads(1, 1, 0.25, causal=False)
+    fits = starts([4, 8])
+    for bounds in (starts([4, 9]), starts([4, 7]), fits.flip(0), fits.int(), fits[1:]):
+        with pytest.raises(RuntimeError, match=r"tokens|wanted"):
+            attend_within(x_ND, None, (bounds, bounds), how)
+    with pytest.raises(RuntimeError, match="as many texts"):
+        attend_within(x_ND[:, :16], x_ND[:, 16:], (fits, starts([4, 4, 4])), how)
+    with pytest.raises(RuntimeError, match="see nothing"):
+        attend_within(x_ND[:, :16], x_ND[:, 16:], (fits, starts([12, 0])), how)
+    with pytest.raises(RuntimeError, match="multiple of"):
+        attend_within(torch.randn(12, 3 * 12), None, (fits, fits), how)
+    with pytest.raises(RuntimeError, match="float32"):
+        attend_within(x_ND.double(), None, (fits, fits), how)
+
+
+SOFTMAX = {"use": "softmax", "heads": 2}
+LAYERS: dict[str, Any] = {"depth": 1, "attention": SOFTMAX, "feedforward": "relu", "residual": "post"}
+MODEL: dict[str, Any] = {
+    "family": "encoder-decoder", "width": 32, "vocabulary": 20, "position": "sinusoidal", "embedding": "token",
+    "norm": "layer", "encoder": LAYERS,
+    "decoder": {
+        **LAYERS, "attention": {**SOFTMAX, "groups": 1}, "cross_attention": SOFTMAX, "masks": ["causal"],
+    },
+}  # fmt: skip
+
+
+def build(**changed: Any) -> torch.nn.Module:
+    kit = Kit()
+    torch.manual_seed(0)
+    return kit.build(kit.recipe({"name": "small", "model": {**MODEL, **changed}}))
+
+
+class Calls:
+    """Counts attentions that are done within texts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        monkeypatch.setattr("kit.contracts.packed_heads.attend_within", self.attend)
+
+    def attend(self, *given: Any) -> Tensor:
+        self.count += 1
+        return attend_within(*given)
+
+
+def pair() -> tuple[Tokens, Tokens]:
+    ids = torch.randint(4, 20, (4, 9), generator=torch.Generator().manual_seed(0))
+    lengths, target_lengths = torch.tensor([9, 3, 1, 6])[:, None], torch.tensor([2, 7, 9, 1])[:, None]
+    places = torch.arange(9)
+    return Tokens(ids, places < lengths, right_padded=True), Tokens(ids, places < target_lengths, right_padded=True)
+
+
+def loss_of(model: torch.nn.Module, packed: bool) -> tuple[Tensor, dict[str, Tensor]]:
+    source, target = pair()
+    scores = model(source, target, packed=packed)
+    scores = scores if packed else scores[target.valid]
+    loss = F.cross_entropy(scores, torch.arange(scores.shape[0]) % 20)
+    named = dict(model.named_parameters())
+    return scores, dict(zip(named, torch.autograd.grad(loss, named.values()), strict=True))
+
+
+def test_a_model_in_training_attends_so_and_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, model = Calls(monkeypatch), build().train()
+    padded_scores, padded = loss_of(model, packed=False)
+    assert calls.count == 0
+    packed_scores, packed = loss_of(model, packed=True)
+    assert calls.count == 3
+    assert torch.allclose(packed_scores, padded_scores, atol=1e-5)
+    assert all(torch.allclose(packed[name], padded[name], atol=1e-5) for name in padded)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"position": "rotary"},
+        {"position": "alibi"},
+        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "dropout": 0.1}}},
+        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "cap": 5.0}}},
+        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "value_width": 8}}},
+        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "heads": 4}}},
+        {"encoder": {**LAYERS, "attention": {"use": "cosine", "heads": 2}}},
+        {"encoder": {**LAYERS, "masks": [{"use": "window", "size": 2}]}},
+    ],
+    ids=str,
+)
+def test_what_it_does_not_know_is_left_to_others(changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, model = Calls(monkeypatch), build(**changed).train()
+    source, target = pair()
+    model(source, target, packed=True)
+    # The decoder's own attention and the one to the encoder, where positions do not reach it, are as before.
+    assert calls.count == (1 if "position" in changed else 2)
+
+
+def test_without_gradients_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, model = Calls(monkeypatch), build().eval()
+    with torch.no_grad():
+        model(*pair(), packed=True)
+    assert calls.count == 0
+
+
+def test_a_variant_that_attends_in_another_way_is_not_passed_over() -> None:
+    class Hotter(SoftmaxAttention):
+        def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
+            return super().weigh(2 * q_BHQE, k_BGKE, scope)
+
+    class Named(SoftmaxAttention):
+        pass
+
+    assert Hotter.attend_packed is PackedHeads.attend_packed
+    assert Named.attend_packed is SoftmaxAttention.attend_packed
