@@ -36,7 +36,7 @@ FEW = 16
 MANY = 16
 """From so many texts on a batch is compiled, where that is wanted: between one and this many, there are more kinds of
 step than are worth it."""
-ROOM = 16
+ROOM = 32
 """For a single text, room is made for so many steps at once: it is little, and to make it means to copy."""
 KINDS = 16
 """More kinds of step than these run as they are."""

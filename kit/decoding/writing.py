@@ -18,6 +18,9 @@ from kit.errors import KitError
 from kit.native.likeliest import chooses
 from kit.tokens import Tokens, last_of
 
+COLUMNS = 64
+"""Room is made for so many tokens at a time: more would be copied whenever rows are chosen."""
+
 
 class Writing:
     """A decoder, what its rows wrote, and the text that each belongs to; rows are chosen in all of them together."""
@@ -30,7 +33,7 @@ class Writing:
         self.texts_R = torch.arange(texts, device=device)
         self.limits_R = limits_of(request, texts).to(device)
         """The most tokens that each row may write."""
-        self._tokens = torch.empty(texts, int(self.limits_R.max()), dtype=torch.long, device=device)
+        self._tokens = torch.empty(texts, COLUMNS, dtype=torch.long, device=device)
         self.length = 0
         """How many tokens every row has written."""
         self._never: Tensor | None = None
@@ -103,6 +106,8 @@ class Writing:
 
     def note(self, token_R: Tensor) -> None:
         """Write a token in each row, without reading it."""
+        if self.length == self._tokens.shape[1]:
+            self._tokens = torch.nn.functional.pad(self._tokens, (0, COLUMNS))
         self._tokens[:, self.length] = token_R
         self.length += 1
 
@@ -110,10 +115,8 @@ class Writing:
         """Go on with these rows, in this order; a row may be chosen several times or dropped."""
         self._expect_nothing_ahead()
         self.decoder.select(rows)
-        self.texts_R, self.limits_R = self.texts_R[rows], self.limits_R[rows]
-        chosen = torch.empty(rows.shape[0], self._tokens.shape[1], dtype=torch.long, device=self.device)
-        chosen[:, : self.length] = self._tokens[:, : self.length].index_select(0, rows)
-        self._tokens = chosen
+        self.texts_R, self.limits_R = self.texts_R.index_select(0, rows), self.limits_R.index_select(0, rows)
+        self._tokens = self._tokens.index_select(0, rows)
 
     def restrict(self, scores_RV: Tensor, history: History | None = None) -> Choices:
         """What may be written, by the request's signs and constraints; history: of what, if not of these rows."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from kit.layout import Layout
 from kit.tokens import Tokens
 
-FEW = 64
+FEW = 256
 """So many tokens in a row of the state are not worth clearing up."""
 
 
@@ -71,21 +71,26 @@ class Branches:
         ids = tokens.ids.reshape(texts, new)
         valid = None if tokens.valid is None else tokens.valid.reshape(texts, new)
         facts = {name: fact.reshape(texts, new) for name, fact in tokens.facts.items()}
-        layout = Layout((texts, new), ids.device, valid, False, self.count_R.view(texts, self.width)[:, :1], facts)
-        order_RL = self.count_R[:, None]
-        if tokens.valid is not None:
-            order_RL = order_RL + (tokens.valid.cumsum(1) - 1).clamp(min=0)
-        elif length > 1:
-            order_RL = order_RL + torch.arange(length, device=ids.device)
-        layout.order = order_RL.reshape(texts, new)
+        count_AW = self.count_R.view(texts, self.width)
+        layout = Layout((texts, new), ids.device, valid, False, count_AW[:, :1], facts)
         before_ANS = self.reach_RS.view(texts, self.width, -1)
-        if length > 1:
+        layout.order = count_AW
+        if length > 1 or tokens.valid is not None:
             before_ANS = before_ANS.repeat_interleave(length, 1)
+            layout.order = (self.count_R[:, None] + _places(tokens)).reshape(texts, new)
         own_ANN = own_tokens(self.width, length, ids.device).expand(texts, new, new)
         layout.reach = torch.cat([before_ANS, own_ANN], 2)
-        self.reach_RS = layout.reach.view(texts, self.width, length, -1)[:, :, -1].reshape(rows, -1)
+        last_AWS = layout.reach if length == 1 else layout.reach[:, length - 1 :: length]
+        self.reach_RS = last_AWS.reshape(rows, -1)
         self.count_R = self.count_R + (length if tokens.valid is None else tokens.valid.sum(1))
         return Tokens(ids, valid, facts, right_padded=False), layout
+
+
+def _places(tokens: Tokens) -> Tensor:
+    """[R or 1, L]: how many tokens that are read at once stand before each."""
+    if tokens.valid is None:
+        return torch.arange(tokens.ids.shape[1], device=tokens.ids.device)[None]
+    return (tokens.valid.cumsum(1) - 1).clamp(min=0)
 
 
 def grouped(texts: Sequence[int]) -> tuple[list[int], int]:

@@ -35,6 +35,7 @@ class Session:
         self.watcher = watcher
         self.state = decoder.stack.start()
         self.read: Layout | None = None
+        """What was read; once rows share a state, only whose rows those are."""
         self.branches: Branches | None = None
         """How rows share the state, once a search has several rows a text; None where each has its own."""
         self.vectors: Tensor | None = None
@@ -64,7 +65,8 @@ class Session:
             layout = Layout.of(tokens, self.read)
         else:
             tokens, layout = self.branches.fold(tokens)
-        self.read = layout if self.read is None else self.read.join(layout)
+        if self.read is None or self.branches is None:
+            self.read = layout if self.read is None else self.read.join(layout)
         if not last or shape[1] == 1:
             x, scores = self.model.advance(self.decoder, tokens, layout, self.memory, self.state, self.watcher)
             self.vectors = x.view(*shape, -1)
@@ -107,9 +109,7 @@ class Session:
             self.memory = None if self.memory is None else self.memory.select(chosen)
         kept = None if self.branches is None else self.branches.forget()
         if kept is not None:
-            assert self.read is not None
             self.state.keep_tokens(kept)
-            self.read = self.read.keep_tokens(kept)
 
     @lazy
     def can_branch(self) -> bool:

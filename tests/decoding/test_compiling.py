@@ -22,6 +22,13 @@ ENDLESS = Signs(end=-1)
 """No text ends before its length."""
 
 
+@pytest.fixture(autouse=True)
+def _little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room runs out, and what no row descends from is forgotten, in texts of a few tokens already."""
+    monkeypatch.setattr(compiling, "ROOM", 16)
+    monkeypatch.setattr("kit.model.branches.FEW", 64)
+
+
 def written(model: Model, rows: int, searches: dict[str, dict[str, object]]) -> list[list[tuple[list[int], float]]]:
     """What each search finds: tokens and scores."""
     found = []

@@ -104,8 +104,7 @@ def beam_for_long(session: Session, prompt: Tokens, apart: bool) -> tuple[torch.
         valid = torch.rand(ids.shape, generator=generator) < 0.7
         valid[:, 0] = True
         scores = session.step(Tokens(ids, valid))[:, 0]
-        assert session.read is not None
-        keys.append(session.read.length)
+        keys.append(session.branches.reach_RS.shape[1] if session.branches else 0)
     return scores, keys
 
 
@@ -116,6 +115,7 @@ def test_what_no_row_descends_from_is_forgotten(
     variant: str, many: bool, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many texts: their keys are stored by column."""
+    monkeypatch.setattr("kit.model.branches.FEW", 64)
     model = build(family, length=128, **VARIANTS[variant])
     source, prompt = (texts(*(lengths * (24 if many else 1))) for lengths in ([3, 8, 5], [2, 4, 1]))
     by_column: list[int] = []
