@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import torch
@@ -16,7 +17,9 @@ from torch import Tensor
 Shape: TypeAlias = tuple[Any, ...]
 """How leaves hang together; equal for things that differ in their leaves alone."""
 
-_FIXED = (type(None), bool, float, str, bytes, Enum, torch.dtype, torch.device)
+_FIXED = frozenset({type(None), bool, float, str, bytes, torch.dtype, torch.device})
+_MADE_OF_FIXED = (Enum, float, str, bytes)
+_NUMBERS = (int, torch.SymInt)
 _LISTS = (list, tuple, torch.Size)
 _WRITTEN_IN_PYTHON = 1 << 9
 """The flag of classes that Python code made: others may hold what no attribute tells."""
@@ -34,11 +37,12 @@ def take_apart(thing: object) -> tuple[Shape, list[Any]]:
 
 
 def _shape(thing: Any, leaves: list[Any], known: dict[int, int]) -> Shape:
-    if isinstance(thing, torch.SymBool):
-        thing = bool(thing)
-    if isinstance(thing, _FIXED):
-        return ("fixed", type(thing), thing)  # True, 1 and 1.0 are equal, and not the same
-    if isinstance(thing, int | torch.SymInt):
+    kind: Any = type(thing)
+    if kind is torch.SymBool:
+        thing, kind = bool(thing), bool
+    if kind in _FIXED or isinstance(thing, _MADE_OF_FIXED):
+        return ("fixed", kind, thing)  # True, 1 and 1.0 are equal, and not the same
+    if kind in _NUMBERS or isinstance(thing, int):
         leaves.append(thing)
         return ("number",)
     if id(thing) in known:
@@ -47,15 +51,16 @@ def _shape(thing: Any, leaves: list[Any], known: dict[int, int]) -> Shape:
     if isinstance(thing, Tensor):
         leaves.append(thing)
         return ("tensor",)
-    if type(thing) in _LISTS:
-        return (type(thing), *(_shape(each, leaves, known) for each in thing))
-    if type(thing) is dict:
-        return (dict, *((name, _shape(each, leaves, known)) for name, each in thing.items()))
-    if isinstance(thing, type) or callable(thing) or not _told_by_attributes(type(thing)):
-        raise NotLeaves(f"a {type(thing).__name__}")
-    return ("object", type(thing), *((name, _shape(each, leaves, known)) for name, each in vars(thing).items()))
+    if kind in _LISTS:
+        return (kind, *[_shape(each, leaves, known) for each in thing])
+    if kind is dict:
+        return (dict, *[(name, _shape(each, leaves, known)) for name, each in thing.items()])
+    if not _told_by_attributes(kind) or callable(thing):
+        raise NotLeaves(f"a {kind.__name__}")
+    return ("object", kind, *[(name, _shape(each, leaves, known)) for name, each in vars(thing).items()])
 
 
+@lru_cache(maxsize=256)
 def _told_by_attributes(kind: type) -> bool:
     """Whether all that an object of this class holds stands in its dictionary."""
     own = [base for base in kind.__mro__ if base is not object]
