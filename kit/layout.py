@@ -160,7 +160,7 @@ class Layout:
     def texts(self, keys: Layout) -> tuple[Tensor, Tensor] | None:
         """Where rows start, of these queries and of keys; None where they are long, lie otherwise, or see nothing."""
         starts, k_starts = self.starts, keys.starts
-        if starts is None or k_starts is None or max(self.length, keys.length) > SHORT:
+        if starts is None or k_starts is None or max(self.length, keys.length) > SHORT or self.rows != keys.rows:
             return None
         blind = (k_starts.diff() == 0) & (starts.diff() > 0)
         return None if bool(blind.any()) else (starts, k_starts)

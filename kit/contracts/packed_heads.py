@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from kit.contracts.attention import Attention
@@ -32,8 +33,12 @@ class PackedHeads(Attention):
     def __init_subclass__(cls) -> None:
         """A variant that changes what `attend_packed` stands for, and does not define it anew, has none."""
         super().__init_subclass__()
-        if "attend_packed" not in vars(cls) and not cls.way_round.isdisjoint(vars(cls)):
-            cls.attend_packed = PackedHeads.attend_packed  # type: ignore[method-assign]
+        for base in cls.__mro__:  # a change may come from a class that is no attention
+            if "attend_packed" in vars(base):
+                break
+            if not cls.way_round.isdisjoint(vars(base)):
+                cls.attend_packed = PackedHeads.attend_packed  # type: ignore[method-assign]
+                break
 
     @property
     def scale(self) -> float:
@@ -51,7 +56,10 @@ class PackedHeads(Attention):
         whole = self.kept is None or self.kept.is_even
         if texts is None or not plain or not whole or (options.dropout > 0 and self.training):
             return None
+        own = memory is None or self.dims.memory is None
+        if (own or scope.is_causal) and not torch.equal(*texts):
+            return None
         heads = Heads(self.heads, self.groups, self.scale, scope.is_causal)
-        if memory is None or self.dims.memory is None:
+        if own:
             return attend_within(self.query_key_value(x), None, texts, heads)
         return attend_within(self.query(x), self.key_value(memory), texts, heads)

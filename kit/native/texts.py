@@ -44,7 +44,7 @@ def attend_within(query: Tensor, key_value: Tensor | None, starts: tuple[Tensor,
     """
     key_value_MD = None if key_value is None else key_value.reshape(-1, key_value.shape[-1])
     out_ND: Tensor = _Within.apply(query.reshape(-1, query.shape[-1]), key_value_MD, *starts, heads)  # type: ignore[no-untyped-call]
-    return out_ND.view(*query.shape[:-1], -1)
+    return out_ND.view(*query.shape[:-1], out_ND.shape[1])
 
 
 class _Within(torch.autograd.Function):

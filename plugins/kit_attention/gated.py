@@ -39,6 +39,10 @@ class GatedAttention(MultiHeadAttention):
         """By torch's fused kernel."""
         return self.attend_fused(q_BHQE, k_BGKE, v_BGKF, scope)
 
+    def attend_packed(self, x: Tensor, memory: Tensor | None, scope: Scope) -> Tensor | None:
+        """By the kernel for packed texts."""
+        return self.attend_packed_fused(x, memory, scope)
+
     def join(self, out: Tensor, x: Tensor) -> Tensor:
         """Gate, then mix the heads."""
         open_ = torch.sigmoid(self.gate(x))

@@ -180,8 +180,10 @@ def loss_of(model: torch.nn.Module, packed: bool) -> tuple[Tensor, dict[str, Ten
     return scores, dict(zip(named, torch.autograd.grad(loss, named.values()), strict=True))
 
 
-def test_a_model_in_training_attends_so_and_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, model = Calls(monkeypatch), build().train()
+@pytest.mark.parametrize("variant", ["softmax", "gated"])
+def test_a_model_in_training_attends_so_and_learns_the_same(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = {**LAYERS, "attention": {"use": variant, "heads": 2}}
+    calls, model = Calls(monkeypatch), build(encoder=encoder).train()
     padded_scores, padded = loss_of(model, packed=False)
     assert calls.count == 0
     packed_scores, packed = loss_of(model, packed=True)
@@ -212,6 +214,16 @@ def test_what_it_does_not_know_is_left_to_others(changed: dict[str, Any], monkey
     assert calls.count == (1 if "position" in changed else 2)
 
 
+@pytest.mark.parametrize("lengths", [([0, 0], [2, 1]), ([3, 2], [0, 0]), ([0, 0], [0, 0]), ([], [])], ids=str)
+def test_a_side_may_have_no_token(lengths: tuple[list[int], list[int]]) -> None:
+    model, places = build().train(), torch.arange(4)
+    sides = [
+        Tokens(torch.ones(len(own), 4).long(), places < torch.tensor(own)[:, None], right_padded=True)
+        for own in lengths
+    ]
+    assert model(*sides, packed=True).shape == (sum(lengths[1]), 20)
+
+
 def test_without_gradients_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, model = Calls(monkeypatch), build().eval()
     with torch.no_grad():
@@ -224,8 +236,19 @@ def test_a_variant_that_attends_in_another_way_is_not_passed_over() -> None:
         def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
             return super().weigh(2 * q_BHQE, k_BGKE, scope)
 
+    class Doubling:
+        def shape_queries(self, q_BHQE: Tensor) -> Tensor:
+            return 2 * q_BHQE
+
+    class Mixed(Doubling, SoftmaxAttention):
+        pass
+
+    class OfMixed(Mixed):
+        pass
+
     class Named(SoftmaxAttention):
         pass
 
     assert Hotter.attend_packed is PackedHeads.attend_packed
+    assert Mixed.attend_packed is OfMixed.attend_packed is PackedHeads.attend_packed
     assert Named.attend_packed is SoftmaxAttention.attend_packed
