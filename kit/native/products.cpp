@@ -28,6 +28,7 @@ constexpr int VECTORS = REGISTERS / 8;  // of one row that are added up at a tim
 constexpr int PANEL = VECTORS * LANES;  // columns that lie side by side in a copied piece
 constexpr int GROUPS = 8;  // of MOST rows, copied at a time
 constexpr int STRIP = GROUPS * MOST;
+constexpr int SLOT = 8;  // places for MOST copied numbers: so many are copied by one instruction
 constexpr int64_t LINE = 16;  // numbers that a cache fetches at a time
 constexpr int64_t COPYING = 16;  // numbers multiplied while one is copied
 constexpr int64_t PAGE = 1 << 21;
@@ -72,20 +73,24 @@ struct Matrix {
   const float* at(int64_t r, int64_t c) const { return data + r * row + c * column; }
 };
 
-// Up to STRIP rows of a matrix whose columns lie side by side, MOST by MOST: [groups, K, MOST]; their sums are made too.
+// Up to STRIP rows of a matrix whose columns lie side by side, MOST by MOST: [groups, K, SLOT]; their sums are made too.
 void copy_rows(const Matrix& a, int64_t first, int64_t rows, int64_t k_first, int64_t depth, float* to, float* sums) {
-  const int64_t whole = rows / MOST * MOST;
   float sum[STRIP] = {};
   for (int64_t k = 0; k < depth; ++k) {
     const float* from = a.at(first, k_first + k);
-    float* line = to + k * MOST;
-    for (int64_t r = 0; r < whole; r += MOST) std::memcpy(line + r * depth, from + r, MOST * sizeof(float));
-    for (int64_t r = whole; r < rows; ++r) line[whole * depth + r - whole] = from[r];
-    if (!sums) continue;
-    if (rows == STRIP)
-      for (int r = 0; r < STRIP; ++r) sum[r] += from[r];
-    else
-      for (int64_t r = 0; r < rows; ++r) sum[r] += from[r];
+    float* line = to + k * SLOT;
+    if (rows == STRIP) {
+      // All but the last group with a few numbers of the next one.
+      for (int g = 0; g < GROUPS - 1; ++g) std::memcpy(line + g * depth * SLOT, from + g * MOST, SLOT * sizeof(float));
+      std::memcpy(line + (GROUPS - 1) * depth * SLOT, from + STRIP - MOST, MOST * sizeof(float));
+      if (sums)
+        for (int r = 0; r < STRIP; ++r) sum[r] += from[r];
+    } else {
+      for (int64_t r = 0; r < rows; ++r) {
+        line[r / MOST * depth * SLOT + r % MOST] = from[r];
+        sum[r] += from[r];
+      }
+    }
   }
   if (sums)
     for (int64_t r = 0; r < rows; ++r) sums[r] = (k_first ? sums[r] : 0.0f) + sum[r];
@@ -110,20 +115,19 @@ void copy_panel(const Matrix& b, int64_t k_first, int64_t depth, int64_t first, 
   }
 }
 
-// ROWS rows, whose numbers lie side by side or MOST apart, times a panel: [ROWS, PANEL], added to what is there, or to a
+// ROWS rows, whose numbers lie side by side or SLOT apart, times a panel: [ROWS, PANEL], added to what is there, or to a
 // bias.
 template <int ROWS, bool COPIED>
 inline void multiply_panel(const float* a, int64_t a_row, const float* panel, int64_t depth, float* y, int64_t y_row,
                            bool more, const float* bias) {
-  if (more)
-    for (int r = 0; r < ROWS; ++r)
-      for (int v = 0; v < VECTORS; ++v) __builtin_prefetch(y + r * y_row + v * LANES, 1);
+  for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < VECTORS; ++v) __builtin_prefetch(y + r * y_row + v * LANES, 1);
   Lanes sum[ROWS][VECTORS] = {};
   for (int64_t k = 0; k < depth; ++k, panel += PANEL) {
     Lanes column[VECTORS];
     for (int v = 0; v < VECTORS; ++v) column[v] = load(panel + v * LANES);
     for (int r = 0; r < ROWS; ++r) {
-      const float number = COPIED ? a[k * MOST + r] : a[r * a_row + k];
+      const float number = COPIED ? a[k * SLOT + r] : a[r * a_row + k];
       for (int v = 0; v < VECTORS; ++v) sum[r][v] += number * column[v];
     }
   }
@@ -157,7 +161,7 @@ struct Product {
   void make(int64_t r_first, int64_t r_last, int64_t c_first, int64_t c_last) const {
     constexpr Piece piece = COPIED ? ROWS_COPIED : ROWS_AS_THEY_LIE;
     thread_local Room room;
-    float* panels = room.of(piece.width * piece.depth + STRIP * piece.depth);
+    float* panels = room.of(piece.width * piece.depth + GROUPS * SLOT * piece.depth);
     float* lines = panels + piece.width * piece.depth;
     const int64_t steps = (sum + piece.depth - 1) / piece.depth;
     for (int64_t step = 0; step < steps; ++step) {
@@ -168,7 +172,7 @@ struct Product {
           copy_panel(b, k_first, depth, c, std::min<int64_t>(PANEL, last - c), panels + (c - first) * depth);
         for (int64_t r = r_first; r < r_last; r += MOST) {
           const int64_t count = std::min<int64_t>(MOST, r_last - r), group = (r - r_first) / MOST % GROUPS;
-          const float* from = COPIED ? lines + group * MOST * depth : a.at(r, k_first);
+          const float* from = COPIED ? lines + group * SLOT * depth : a.at(r, k_first);
           if (COPIED && group == 0) {
             float* to = first || !sums ? nullptr : sums + r;
             copy_rows(a, r, std::min<int64_t>(STRIP, r_last - r), k_first, depth, lines, to);
