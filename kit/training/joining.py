@@ -46,10 +46,12 @@ def writes(model: nn.Module) -> bool:
     return how is None or how.share == 0
 
 
-def gradient_norm(model: nn.Module) -> Tensor:
-    """The norm of the gradient of the whole model, of whatever is whole on several processes counted once."""
+def gradient_norm(model: nn.Module, found: Mapping[str, Tensor]) -> Tensor:
+    """The norm of the gradient of the whole model, of whatever is whole on several processes counted once.
+
+    found: the gradients here, by the names of their parameters.
+    """
     how = divided(model)
-    found = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
     if how is None or not how.cuts:
         return _norm(list(found.values()))
     same = _norm([gradient for name, gradient in found.items() if name not in how.cuts])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytorch_lightning as lightning
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_
 
 from kit.contracts.objective import Objective
@@ -50,6 +50,8 @@ class TrainingModule(lightning.LightningModule):
         self.step = 0
         """How many updates were made."""
         self._rates: list[float] = []
+        self._named: dict[str, nn.Parameter] = {}
+        """The model's parameters, as the optimizer knows them."""
         self._pieces: list[tuple[Batch, dict[str, Tensor]]] = []
         self._random = torch.get_rng_state()
 
@@ -63,6 +65,7 @@ class TrainingModule(lightning.LightningModule):
         """The optimizer alone: the rate is a function of the step, and is set anew at each."""
         built = self.optimizer.build(parameter_groups(self.model))
         self._rates = [group["lr"] for group in built.param_groups]
+        self._named = dict(self.model.named_parameters())
         return built
 
     def training_step(self, batch: Batch, number: int) -> Tensor:
@@ -93,11 +96,11 @@ class TrainingModule(lightning.LightningModule):
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
             scaler.unscale_(optimizer)  # a fused optimizer would do it in its update, which is too late to clip
-        parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-        norm = gradient_norm(self.model)
+        gradients = {name: one.grad for name, one in self._named.items() if one.grad is not None}
+        norm = gradient_norm(self.model, gradients)
         self._agree(float(norm))
         if self.training_section.clip is not None:
-            clip_grads_with_norm_(parameters, self.training_section.clip, norm)
+            clip_grads_with_norm_([self._named[name] for name in gradients], self.training_section.clip, norm)
 
     def _agree(self, norm: float) -> None:
         batches = [batch for batch, _ in self._pieces]
