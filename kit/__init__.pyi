@@ -109,7 +109,7 @@ from kit.errors import Problem as Problem
 from kit.errors import RecipeError as RecipeError
 from kit.exporting.export import Exported as Exported
 from kit.exporting.export import export as export
-from kit.heads import repeat_groups as repeat_groups
+from kit.groups import repeat_groups as repeat_groups
 from kit.hookspecs import hookimpl as hookimpl
 from kit.inspecting.gating import FixedHeads as FixedHeads
 from kit.inspecting.gating import HeadGates as HeadGates

@@ -87,9 +87,3 @@ def _together(pieces_SE: list[Tensor]) -> Tensor:
             return torch.cat(pieces_SE)
         size += piece.numel()
     return first.as_strided((size // first.shape[1], first.shape[1]), first.stride())
-
-
-def repeat_groups(x_BGKE: Tensor, like_BHQE: Tensor) -> Tensor:
-    """Keys or values of G groups, repeated for the heads that share them: [B, H, K, E]."""
-    heads, groups = like_BHQE.shape[1], x_BGKE.shape[1]
-    return x_BGKE if heads == groups else torch.repeat_interleave(x_BGKE, heads // groups, 1)

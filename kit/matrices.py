@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from kit.native import dropping, products, texts
+from kit.native.plain import is_plain
 
 SEVERAL = 16
 """From so many rows on the library is called directly in training; for fewer, the way there costs more than is won."""
@@ -66,11 +67,9 @@ def linear(x: Tensor, weight_OI: Tensor, bias_O: Tensor | None = None) -> Tensor
 
 def pays(x: Tensor, weight_OI: Tensor) -> bool:
     """Whether this product is better not left to MKL."""
-    if not prefers_onednn() or x.device.type != "cpu" or x.dtype != torch.float32 or weight_OI.dtype != torch.float32:
+    if not prefers_onednn() or not is_plain(x):
         return False
-    # Tensors of other kinds (spread over processes, transformed by torch.func, traced) are torch's business.
-    plain = type(x) is Tensor and type(weight_OI) in (Tensor, nn.Parameter)
-    if not plain or torch._C._are_functorch_transforms_active():
+    if weight_OI.dtype != torch.float32 or type(weight_OI) not in (Tensor, nn.Parameter):
         return False
     return x.numel() >= SEVERAL * x.shape[-1] and not torch.is_autocast_enabled("cpu")
 

@@ -16,7 +16,7 @@ from kit.contracts.mask import Facts, Mask
 from kit.dropout import drop
 from kit.errors import KitError
 from kit.few_queries import attend_in_products, better_in_products
-from kit.heads import repeat_groups
+from kit.groups import repeat_groups
 from kit.layout import Layout
 from kit.lazy import lazy
 from kit.native.few import attends, few_queries

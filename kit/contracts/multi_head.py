@@ -19,7 +19,7 @@ from kit.contracts.narrowing import Kept, divided_heads, narrowed_parameters, na
 from kit.contracts.packed_heads import PackedHeads
 from kit.dropout import drop
 from kit.errors import Problem
-from kit.heads import repeat_groups
+from kit.groups import repeat_groups
 from kit.layout import Layout
 from kit.scope import Scope
 from kit.state import KeyValueState, MemoryState, State

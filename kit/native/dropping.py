@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from kit.native.loading import Library
+from kit.native.plain import is_plain
 
 LIBRARY = Library("dropping", {"drop": None})
 
 
 def drops(x: Tensor) -> bool:
-    """Whether `drop` can be asked: plain float32 of a CPU."""
-    plain = type(x) is Tensor and x.device.type == "cpu" and x.dtype == torch.float32
-    return LIBRARY.loaded and plain and not torch._C._are_functorch_transforms_active()
+    """Whether `drop` can be asked."""
+    return LIBRARY.loaded and is_plain(x)
 
 
 def drop(x: Tensor, seed: int, dropped: int) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from kit.native.loading import Library
+from kit.native.plain import is_plain
 
 LANES = 16
 """Heads are as wide as a multiple of this."""
@@ -29,11 +30,10 @@ class Heads(NamedTuple):
 
 
 def attends(x: Tensor) -> bool:
-    """Whether `attend_within` can be asked for what is made of x: plain float32 of a CPU, gradients wanted."""
+    """Whether `attend_within` can be asked for what is made of x: gradients are wanted, in float32."""
     if not LIBRARY.loaded or not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return False
-    plain = type(x) is Tensor and x.device.type == "cpu" and x.dtype == torch.float32
-    return plain and not torch.is_autocast_enabled("cpu") and not torch._C._are_functorch_transforms_active()
+    return is_plain(x) and not torch.is_autocast_enabled("cpu")
 
 
 def attend_within(query: Tensor, key_value: Tensor | None, starts: tuple[Tensor, Tensor], heads: Heads) -> Tensor:

@@ -1,19 +1,13 @@
-"""Attention within packed texts by C++ of our own is attention, forth and back; variants that change it stay."""
+"""Attention within packed texts by C++ of our own is attention, forth and back."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from kit import Kit, Scope, Tokens
-from kit.contracts.packed_heads import PackedHeads
 from kit.native import texts
 from kit.native.texts import Heads, attend_within
-from kit_attention.softmax import SoftmaxAttention
 
 pytestmark = [
     pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="this processor has no AVX-512"),
@@ -133,122 +127,3 @@ def test_what_does_not_fit_is_refused() -> None:
         attend_within(torch.randn(12, 3 * 12), None, (fits, fits), how)
     with pytest.raises(RuntimeError, match="float32"):
         attend_within(x_ND.double(), None, (fits, fits), how)
-
-
-SOFTMAX = {"use": "softmax", "heads": 2}
-LAYERS: dict[str, Any] = {"depth": 1, "attention": SOFTMAX, "feedforward": "relu", "residual": "post"}
-MODEL: dict[str, Any] = {
-    "family": "encoder-decoder", "width": 32, "vocabulary": 20, "position": "sinusoidal", "embedding": "token",
-    "norm": "layer", "encoder": LAYERS,
-    "decoder": {
-        **LAYERS, "attention": {**SOFTMAX, "groups": 1}, "cross_attention": SOFTMAX, "masks": ["causal"],
-    },
-}  # fmt: skip
-
-
-def build(**changed: Any) -> torch.nn.Module:
-    kit = Kit()
-    torch.manual_seed(0)
-    return kit.build(kit.recipe({"name": "small", "model": {**MODEL, **changed}}))
-
-
-class Calls:
-    """Counts attentions that are done within texts."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
-        monkeypatch.setattr("kit.contracts.packed_heads.attend_within", self.attend)
-
-    def attend(self, *given: Any) -> Tensor:
-        self.count += 1
-        return attend_within(*given)
-
-
-def pair() -> tuple[Tokens, Tokens]:
-    ids = torch.randint(4, 20, (4, 9), generator=torch.Generator().manual_seed(0))
-    lengths, target_lengths = torch.tensor([9, 3, 1, 6])[:, None], torch.tensor([2, 7, 9, 1])[:, None]
-    places = torch.arange(9)
-    return Tokens(ids, places < lengths, right_padded=True), Tokens(ids, places < target_lengths, right_padded=True)
-
-
-def loss_of(model: torch.nn.Module, packed: bool) -> tuple[Tensor, dict[str, Tensor]]:
-    source, target = pair()
-    scores = model(source, target, packed=packed)
-    scores = scores if packed else scores[target.valid]
-    loss = F.cross_entropy(scores, torch.arange(scores.shape[0]) % 20)
-    named = dict(model.named_parameters())
-    return scores, dict(zip(named, torch.autograd.grad(loss, named.values()), strict=True))
-
-
-@pytest.mark.parametrize("variant", ["softmax", "gated"])
-def test_a_model_in_training_attends_so_and_learns_the_same(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = {**LAYERS, "attention": {"use": variant, "heads": 2}}
-    calls, model = Calls(monkeypatch), build(encoder=encoder).train()
-    padded_scores, padded = loss_of(model, packed=False)
-    assert calls.count == 0
-    packed_scores, packed = loss_of(model, packed=True)
-    assert calls.count == 3
-    assert torch.allclose(packed_scores, padded_scores, atol=1e-5)
-    assert all(torch.allclose(packed[name], padded[name], atol=1e-5) for name in padded)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"position": "rotary"},
-        {"position": "alibi"},
-        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "dropout": 0.1}}},
-        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "cap": 5.0}}},
-        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "value_width": 8}}},
-        {"encoder": {**LAYERS, "attention": {**SOFTMAX, "heads": 4}}},
-        {"encoder": {**LAYERS, "attention": {"use": "cosine", "heads": 2}}},
-        {"encoder": {**LAYERS, "masks": [{"use": "window", "size": 2}]}},
-    ],
-    ids=str,
-)
-def test_what_it_does_not_know_is_left_to_others(changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, model = Calls(monkeypatch), build(**changed).train()
-    source, target = pair()
-    model(source, target, packed=True)
-    # The decoder's own attention and the one to the encoder, where positions do not reach it, are as before.
-    assert calls.count == (1 if "position" in changed else 2)
-
-
-@pytest.mark.parametrize("lengths", [([0, 0], [2, 1]), ([3, 2], [0, 0]), ([0, 0], [0, 0]), ([], [])], ids=str)
-def test_a_side_may_have_no_token(lengths: tuple[list[int], list[int]]) -> None:
-    model, places = build().train(), torch.arange(4)
-    sides = [
-        Tokens(torch.ones(len(own), 4).long(), places < torch.tensor(own)[:, None], right_padded=True)
-        for own in lengths
-    ]
-    assert model(*sides, packed=True).shape == (sum(lengths[1]), 20)
-
-
-def test_without_gradients_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, model = Calls(monkeypatch), build().eval()
-    with torch.no_grad():
-        model(*pair(), packed=True)
-    assert calls.count == 0
-
-
-def test_a_variant_that_attends_in_another_way_is_not_passed_over() -> None:
-    class Hotter(SoftmaxAttention):
-        def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-            return super().weigh(2 * q_BHQE, k_BGKE, scope)
-
-    class Doubling:
-        def shape_queries(self, q_BHQE: Tensor) -> Tensor:
-            return 2 * q_BHQE
-
-    class Mixed(Doubling, SoftmaxAttention):
-        pass
-
-    class OfMixed(Mixed):
-        pass
-
-    class Named(SoftmaxAttention):
-        pass
-
-    assert Hotter.attend_packed is PackedHeads.attend_packed
-    assert Mixed.attend_packed is OfMixed.attend_packed is PackedHeads.attend_packed
-    assert Named.attend_packed is SoftmaxAttention.attend_packed
