@@ -1,4 +1,14 @@
-# make train · make test · make check · make bench · make docs · make soak · make clean
+# make train    train RECIPE, with ARGS
+# make quick    tests of layers, recipes, plugin loading and what the change touches: under 90 seconds, no C++
+# make test     all tests but the slow ones
+# make soak     the slow tests: trainings under load, servers, many processes
+# make check    style, types and layers
+# make bench    the benchmarks
+# make docs     the documentation, in build/docs
+# make pages    what the pages of the documentation show as printed, printed anew
+# make readme   the same for the README
+# make clean    remove the environment and all caches
+#
 # Needs Python 3.11 or newer and make; everything else is set up in .venv by the first target that is run.
 
 PYTHON ?= python3
@@ -10,11 +20,14 @@ BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
-.PHONY: train test check bench soak docs pages browser clean
+.PHONY: help train quick test check bench soak docs pages readme browser clean
 .DELETE_ON_ERROR:
 
 train: $(READY)
 	$(BIN)/kit train $(RECIPE) $(ARGS)
+
+quick: $(READY)
+	KIT_NATIVE=0 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --quick $(ARGS)
 
 test: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup $(ARGS)
@@ -32,9 +45,12 @@ bench: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# What the pages show as printed, printed anew.
+# What the pages show as printed, printed anew; ARGS=docs/concepts/masks.md for one page.
 pages: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python docs/fill_pages.py $(ARGS)
+
+readme: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python docs/fill_readme.py
 
 soak: $(READY) browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m slow $(ARGS)
@@ -47,6 +63,9 @@ browser:
 	if [ "$$(id -u)" = 0 ]; then as=""; elif sudo -n true 2>/dev/null; then as="sudo -n"; else say "there is no chromium, and installing it needs root"; fi; \
 	echo "installing chromium, for the tests of the pages"; \
 	{ $$as apt-get update -qq && $$as env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -qq -y --no-install-recommends chromium >/dev/null; } || say "apt-get could not install chromium"
+
+help:
+	@sed -n 's/^# \(make [a-z]* .*\)/\1/p' Makefile
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
@@ -61,6 +80,3 @@ $(READY): pyproject.toml
 	@$(PIP) install torch==2.13.0
 	@$(PIP) install --editable '.[dev,demo,metrics,plots,serve]'
 	@touch $@
-
-readme: .venv/.ready ## fill the README's console blocks with what the commands print now
-	.venv/bin/python docs/fill_readme.py

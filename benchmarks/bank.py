@@ -18,12 +18,12 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from kit import Kit, Model
-from kit.exchange.weight_map import WeightMap
-from kit.inspecting import geometry
-from kit.inspecting.scatter import draw
-from kit.inspecting.static import word2vec
-from kit.inspecting.vectors import ReadText, occurrences
+from kit.weights.weight_map import WeightMap
 from kit_data.bank import BankData, BankOptions
+from kit_inspect import embedding_geometry as geometry
+from kit_inspect.embedding_geometry import draw
+from kit_inspect.static_vectors import word2vec
+from kit_inspect.token_vectors import TokenizedSequence, occurrences
 
 KNOWN = Path(__file__).parents[1] / "recipes" / "known"
 SMALLER = ["model.width=384", "model.encoder.depth=6", "model.encoder.feedforward.hidden=1536"]
@@ -71,11 +71,13 @@ def main() -> None:
     for example in BankData(BankOptions(train=arguments.texts)).open("train"):
         cut = cutter.encode(example.source)
         texts.append(
-            ReadText(tuple(cut.ids), tuple(cut.tokens), tuple(not it for it in cut.special_tokens_mask), example.label)
+            TokenizedSequence(
+                tuple(cut.ids), tuple(cut.tokens), tuple(not it for it in cut.special_tokens_mask), example.label
+            )
         )
     found = occurrences(model, texts)
     static = word2vec([[t for t, counted in zip(it.tokens, it.counted, strict=True) if counted] for it in texts])
-    found = found.beside("word2vec", static)
+    found = found.with_static_layer("word2vec", static)
     bank = found.of("bank")
     senses = [str(sense) for sense in bank.senses]
     table = Table("layer", "self-similarity", "baseline", "nearest has the same sense", "silhouette", "nearest words")
@@ -84,13 +86,13 @@ def main() -> None:
         table.add_row(
             name,
             f"{geometry.mean_cosine(vectors):.3f}",
-            f"{geometry.baseline(found.layers[name], found.words):.3f}",
+            f"{geometry.anisotropy(found.layers[name], found.words):.3f}",
             f"{geometry.nearest_sense(vectors, senses):.1%}",
             f"{geometry.silhouette(vectors, senses):.2f}",
             near,
         )
     console.print(table)
-    console.print(f"by chance the nearest of {len(senses)} has the same sense {geometry.chance(senses):.1%}")
+    console.print(f"by chance the nearest of {len(senses)} has the same sense {geometry.sense_chance(senses):.1%}")
     if arguments.picture is not None:
         draw(bank, "bank", arguments.picture)
 

@@ -26,9 +26,9 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
-import marian
+from models import marian
 
-from kit import Kit, Request, Search, Tokens, arrange, compile_steps
+from kit import Kit, Request, Search, TokenBatch, compile_steps, prepack_weights
 
 SIZES = {512: 6, 256: 3}
 CELLS = [(width, batch, beams) for width in SIZES for batch in (1, 32) for beams in (1, 5)]
@@ -38,7 +38,7 @@ PAUSE = 0.3
 TURN = 0.5
 """Seconds that a turn takes at least: an engine writes again and again, and the median of all but its first counts."""
 
-Writer: TypeAlias = Callable[[list[list[int]], int, int], list[list[int]]]
+SequenceGenerator: TypeAlias = Callable[[list[list[int]], int, int], list[list[int]]]
 """The tokens that an engine writes, given sources, beams and length."""
 
 
@@ -50,31 +50,34 @@ def search(beams: int) -> Search:
     return built
 
 
-def kit(theirs: Any) -> Writer:
+def kit(theirs: Any) -> SequenceGenerator:
     """The kit, as `kit predict --compile-batches` loads a model."""
     model = marian.ours(theirs)
-    arrange(model)
+    prepack_weights(model)
     compile_steps(model, batches=True)
     searches = {beams: search(beams) for beams in (1, 5)}
 
     def write(sources: list[list[int]], beams: int, length: int) -> list[list[int]]:
         with torch.inference_mode():
-            session = model.start(Tokens.from_lists(sources, padding=theirs.config.pad_token_id))
-            found = searches[beams].search(session, Request(length=length, signs=marian.signs(theirs)))
+            session = model.start(TokenBatch.from_lists(sources, padding=theirs.config.pad_token_id))
+            found = searches[beams].search(
+                session, Request(length=length, special_tokens=marian.special_tokens(theirs))
+            )
         return [each[0].tokens for each in found]
 
     return write
 
 
-def hugging_face(theirs: Any) -> Writer:
+def hugging_face(theirs: Any) -> SequenceGenerator:
     """`generate`, its cache on."""
 
     def write(sources: list[list[int]], beams: int, length: int) -> list[list[int]]:
-        tokens = Tokens.from_lists(sources, padding=theirs.config.pad_token_id)
-        valid = torch.ones_like(tokens.ids) if tokens.valid is None else tokens.valid.long()
+        tokens = TokenBatch.from_lists(sources, padding=theirs.config.pad_token_id)
+        padding_mask = torch.ones_like(tokens.ids) if tokens.padding_mask is None else tokens.padding_mask.long()
         with torch.inference_mode():
             ids = theirs.generate(
-                input_ids=tokens.ids, attention_mask=valid, max_new_tokens=length, num_beams=beams, do_sample=False,
+                input_ids=tokens.ids, attention_mask=padding_mask, max_new_tokens=length, num_beams=beams,
+                do_sample=False,
                 early_stopping=beams > 1,
             )  # fmt: skip
         return marian.written(ids, theirs.config.pad_token_id)
@@ -82,7 +85,7 @@ def hugging_face(theirs: Any) -> Writer:
     return write
 
 
-def ctranslate2(theirs: Any, threads: int = THREADS) -> Writer:
+def ctranslate2(theirs: Any, threads: int = THREADS) -> SequenceGenerator:
     """CTranslate2 in float32."""
     with tempfile.TemporaryDirectory() as folder:
         translator = marian.ctranslate2(theirs, Path(folder) / "marian", threads)

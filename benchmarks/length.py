@@ -26,8 +26,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from kit import Attention, Dims, Kit, Layout, Mask, Scope, Site
-from kit.model.assembly import Assembly
+from kit import Attention, AttentionContext, BatchLayout, BuildContext, Dims, Kit, Mask
+from kit.model.builder import ModelBuilder
 
 WIDTH = 256
 STEEPEST = 1.15
@@ -45,11 +45,11 @@ class Bench:
         torch.set_flush_denormal(True)
         torch.manual_seed(0)
         registry = Kit().registry
-        site = Site(Assembly(registry), stack="decoder", role="attention")
+        build_context = BuildContext(ModelBuilder(registry), stack="decoder", role="attention")
 
         def build(kind: str, name: str) -> Any:
             options = registry.find(kind, name).component.options_type.model_validate({"use": name})
-            return site.build(options, Dims(WIDTH))
+            return build_context.build(options, Dims(WIDTH))
 
         self.parts: dict[str, Attention] = {name: build("attention", name.split(",")[0]) for name in names}
         self.mask: Mask = build("mask", "causal")
@@ -57,9 +57,9 @@ class Bench:
     def run(self, name: str, length: int) -> float:
         """Seconds for one pass forward and backward."""
         x = torch.randn(1, length, WIDTH, requires_grad=True)
-        layout = Layout((1, length), x.device)
+        layout = BatchLayout((1, length), x.device)
         begin = time.perf_counter()
-        out = self.parts[name](x, None, Scope(layout, layout, self.mask if CAUSAL[name] else None))
+        out = self.parts[name](x, None, AttentionContext(layout, layout, self.mask if CAUSAL[name] else None))
         out.backward(torch.ones_like(out))
         return time.perf_counter() - begin
 
@@ -142,7 +142,7 @@ def main() -> int:
     show("megabytes at the most", lengths, megabytes, 1)
     missed = []
     for name, part in bench.parts.items():
-        if type(part).abilities.cost == "linear":
+        if type(part).capabilities.cost == "linear":
             for what, rows in (("time", seconds), ("memory", megabytes)):
                 growth = slope(lengths, rows[name])
                 if growth > STEEPEST:

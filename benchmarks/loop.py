@@ -24,9 +24,9 @@ from torch import nn
 
 from kit import Batch, Kit, Objective, Recipe, hookimpl
 from kit.contracts.optimizer import parameter_groups
-from kit.training.choosing import Choices
-from kit.training.engine import train
+from kit.recipe.parts import RecipeParts
 from kit.training.module import TrainingModule
+from kit.training.train import train
 
 BAR = 1.03
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -38,7 +38,7 @@ class BareStep:
     def __init__(self, module: TrainingModule, recipe: Recipe, kit: Kit, model: nn.Module) -> None:
         self.model: Any = model
         self.objective: Objective = module.objective
-        self.optimizer = Choices(recipe, kit.registry).optimizer().build(parameter_groups(self.model))
+        self.optimizer = RecipeParts(recipe, kit.registry).optimizer().build(parameter_groups(self.model))
         self.parameters = list(self.model.parameters())
 
     def __call__(self, batch: Batch) -> None:

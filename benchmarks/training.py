@@ -29,12 +29,11 @@ from torch import nn
 
 from kit import Batch as LoadedBatch
 from kit import Kit
-from kit.data.batching import BucketSampler, Budget
-from kit.data.encoding import encode_split
-from kit.data.rows import PairRows
-from kit.data.steps import Share, share_of
-from kit.data.tokenizing import Tokenizers
-from kit.memory import keep_memory
+from kit.data.rows import Seq2SeqRows
+from kit.data.samplers import BatchBudget, BatchShard, BucketSampler, shard_of
+from kit.data.token_store import encode_split
+from kit.data.tokenizers import Tokenizers
+from kit.kernels.allocator import tune_malloc
 
 SIZES = {"width 512, 6+6": (512, 6, 8), "width 256, 3+3": (256, 3, 4)}
 BAR = 1.5
@@ -49,12 +48,12 @@ def read_batches(folder: Path, count: int) -> tuple[dict[str, list[Batch]], int]
     data_options = kit.registry.find("data", "parallel_text").component
     tokenizer_part = kit.registry.find("tokenizer", "bpe").component
     data = data_options(data_options.options_type.model_validate({"use": "parallel_text", "train": files}))
-    pieces = tokenizer_part.options_type.model_validate({"use": "bpe", "size": 8000})
+    pieces = tokenizer_part.options_type.model_validate({"use": "bpe", "vocab_size": 8000})
     tokenizers = Tokenizers.one(tokenizer_part(pieces))
     tokenizers.train(data)
-    rows = PairRows(encode_split(data, "train", tokenizers))
-    sampler = BucketSampler(rows.lengths, rows.predicted, Budget(3000, seed=0, longest=LONGEST))
-    bucketed = [rows[share_of(sampler, step)] for step in range(count)]
+    rows = Seq2SeqRows(encode_split(data, "train", tokenizers))
+    sampler = BucketSampler(rows.lengths, rows.predicted, BatchBudget(3000, seed=0, max_length=LONGEST))
+    bucketed = [rows[shard_of(sampler, step)] for step in range(count)]
     order = torch.randperm(len(rows.lengths), generator=torch.Generator().manual_seed(0)).tolist()
     sizes = rows.encoded.source.lengths
 
@@ -73,8 +72,8 @@ def read_batches(folder: Path, count: int) -> tuple[dict[str, list[Batch]], int]
     return {kind: [Batch(b.source, b.target) for b in made] for kind, made in batches.items()}, tokenizers.source.size
 
 
-def _taken(rows: PairRows, chosen: list[int]) -> LoadedBatch:
-    return rows[Share(0, tuple(chosen), 1, len(chosen), 0)]
+def _taken(rows: Seq2SeqRows, chosen: list[int]) -> LoadedBatch:
+    return rows[BatchShard(0, tuple(chosen), 1, len(chosen), 0)]
 
 
 def matrix_rate() -> float:
@@ -101,7 +100,7 @@ def serve(label: str, size: tuple[int, int, int], vocabulary: int, settled: bool
     torch.set_num_threads(2)
     if settled:
         torch.set_flush_denormal(True)
-        keep_memory()
+        tune_malloc()
     torch.manual_seed(0)
     model, loss = CONTESTANTS[label](*size, vocabulary)
     model.train()

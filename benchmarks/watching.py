@@ -19,8 +19,8 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from kit import Kit, MultiHeadAttention, Recorder, Tokens
-from kit.model.side import Side
+from kit import AttentionRecorder, Kit, MultiHeadAttention, TokenBatch
+from kit.model.families import Tower
 
 RECIPE = {
     "name": "watched",
@@ -48,19 +48,19 @@ RECIPE = {
 }
 
 
-def never_watched(part: Any, x: Tensor, memory: Tensor | None, scope: Any, state: Any = None) -> Tensor:
+def never_watched(part: Any, x: Tensor, memory: Tensor | None, context: Any, state: Any = None) -> Tensor:
     """Attention in heads as it would be if nobody could watch."""
-    q, k, v = part.project(x, memory, scope, state)
-    out_BQD = part.attend(q, k, v, scope).transpose(1, 2).flatten(2)
-    joined: Tensor = part.join(scope.queries.unpad(out_BQD), x)
+    q, k, v = part.project(x, memory, context, state)
+    out_BQD = part.attend(q, k, v, context).transpose(1, 2).flatten(2)
+    joined: Tensor = part.join(context.queries.unpad(out_BQD), x)
     return joined
 
 
 def never_shaped(
-    side: Any, tokens: Any, layout: Any, memory: Any = None, state: Any = None, watcher: Any = None
+    side: Any, tokens: Any, layout: Any, memory: Any = None, state: Any = None, observer: Any = None
 ) -> Tensor:
     """One side of a model as it would be if there were no regularizers and no watchers."""
-    x = side.stack.embed(side.embedding.mark(side.embedding(layout.unpad(tokens.ids)), {}), layout.at_flat)
+    x = side.stack.embed(side.embedding.mark(side.embedding(layout.unpad(tokens.ids)), {}), layout.packed_positions)
     last: Tensor = side.stack(side.dropout(x), layout, memory, state)
     return last
 
@@ -80,10 +80,10 @@ def main() -> None:
     for part in bare.modules():
         if isinstance(part, MultiHeadAttention):
             part.forward = MethodType(never_watched, part)  # type: ignore[method-assign]
-        if isinstance(part, Side):
+        if isinstance(part, Tower):
             part.forward = MethodType(never_shaped, part)  # type: ignore[method-assign]
-    source = Tokens.from_lists([torch.randint(6, 2000, (20 + row,)).tolist() for row in range(8)])
-    target = Tokens.from_lists([torch.randint(6, 2000, (16 + row,)).tolist() for row in range(8)])
+    source = TokenBatch.from_lists([torch.randint(6, 2000, (20 + row,)).tolist() for row in range(8)])
+    target = TokenBatch.from_lists([torch.randint(6, 2000, (16 + row,)).tolist() for row in range(8)])
     ways: dict[str, Callable[[], Tensor]] = {
         "as it is": lambda: model(source, target, packed=True),
         "never watched": lambda: bare(source, target, packed=True),
@@ -98,7 +98,7 @@ def main() -> None:
                 ways[name]()
                 if burst >= 10:
                     times[name].append(time.process_time() - began)
-        watched = model(source, target, packed=True, watcher=Recorder())
+        watched = model(source, target, packed=True, observer=AttentionRecorder())
         difference = float((watched - ways["as it is"]()).abs().max())
     middle = {name: statistics.median(found) * 1e3 for name, found in times.items()}
     ratio = middle["as it is"] / middle["never watched"]

@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "plugins")]
 
-from doc_blocks import Block, blocks, pages, refilled  # noqa: E402
-from doc_props import set_up  # noqa: E402
-from doc_stage import Stage, play  # noqa: E402
+from documentation.blocks import Block, blocks, pages, refilled  # noqa: E402
+from documentation.page_runner import Stage, play  # noqa: E402
+from documentation.page_setup import set_up  # noqa: E402
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
-"""Every mistake a person can make, as an exception that says what to do; `kit` prints it without a traceback.
+"""Exceptions for mistakes of the user; each says what to do, and `kit` prints it without a traceback.
 
-The exit codes follow pytest's: 2 for a mistake in what was given, 3 for a broken plugin, 4 for a part or plugin that is
-not there.
+Exit codes follow pytest's: 2 for wrong input, 3 for a broken plugin, 4 for a component or plugin that is not installed.
 """
 
 from __future__ import annotations
@@ -11,41 +10,41 @@ from dataclasses import dataclass
 
 
 class KitError(Exception):
-    """A mistake that can be explained; `exit_code` is what `kit` ends with."""
+    """A mistake with an explanation; `exit_code` is the exit code of `kit`."""
 
     exit_code = 2
 
 
 class PluginError(KitError):
-    """A plugin is broken: it cannot be imported, or what it registers is not what the kit can use."""
+    """A plugin is broken: its import fails, or what it registers is not valid."""
 
     exit_code = 3
 
 
 class PartNotFound(KitError):
-    """No installed plugin brings the part that was asked for."""
+    """No installed plugin brings the requested component."""
 
     exit_code = 4
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a recipe: where it is, what was found, what was wanted, and what to type instead."""
+    """One mistake in a recipe: its location, what was found, what was wanted, and a hint."""
 
     message: str
     """What was found and what was wanted."""
     path: tuple[str | int, ...] = ()
-    """The place in the recipe, such as ("model", "encoder", "attention", "heads")."""
+    """The path in the recipe, such as ("model", "encoder", "attention", "heads")."""
     source: str | None = None
-    """The file, or the command-line override, that the value came from."""
+    """The file, or the command-line override, that the value comes from."""
     line: int | None = None
     """The line in `source`, counted from 1."""
     hint: str | None = None
-    """What to type instead, where that is known."""
+    """What to type instead, if known."""
 
     @property
     def dotted(self) -> str:
-        """The path as a person would type it in an override: model.encoder.layers[2].norm."""
+        """The path as an override spells it: model.encoder.layers[2].norm."""
         text = ""
         for step in self.path:
             text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)

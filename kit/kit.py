@@ -1,4 +1,4 @@
-"""The kit: one set of plugins, with the parts they bring and the hooks they listen to."""
+"""The `Kit` object: a set of plugins, their components (the registry) and their hooks."""
 
 from __future__ import annotations
 
@@ -11,30 +11,41 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import pluggy
 
-from kit import hookspecs, plugins, vetting
-from kit.component import Component
+from kit import hookspecs
 from kit.errors import KitError, PluginError
-from kit.plugins import Choice, LoadedPlugin, Registered, strangers
-from kit.registry import Registry
+from kit.plugin.component import Component
+from kit.plugin.discovery import (
+    LoadedPlugin,
+    PluginFilter,
+    Registered,
+    cause_of,
+    filter_plugins,
+    from_objects,
+    installed_plugins,
+    third_party_distributions,
+)
+from kit.plugin.registry import Registry
+from kit.plugin.validation import hook_problems, is_part, level_problems, part_problems
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from kit.checking import RecipeSource
-    from kit.explaining.explanation import Explanation
-    from kit.model.assembly import Named, Symbols
+    from kit.explain.explanation import Explanation
+    from kit.model.builder import Symbols, VocabularySizes
     from kit.model.families import Model
+    from kit.model.recipe_check import RecipeSource
     from kit.recipe.sections import Recipe
 
 
 class Kit:
-    """Owns its plugins: two kits in one process know nothing of each other.
+    """A set of plugins; two kits in one process are independent.
 
-    Making one imports nothing. The plugins are imported when `hooks` is first used, and their parts when `registry`
-    or `plugins` is.
+    The constructor imports no plugin. Plugins are imported at the first use of `hooks`, and their components at the
+    first use of `registry` or `plugins`.
     """
 
     def __init__(
@@ -52,72 +63,94 @@ class Kit:
         disable, only: names of plugins or distributions to leave out, or to keep alone, on top of what the environment
         says in KIT_DISABLE_PLUGINS and KIT_PLUGINS.
         """
-        self._given = tuple(plugins)
+        self._objects = tuple(plugins)
         self._entry_points = None if entry_points is None else tuple(entry_points)
-        self._disable = _choices(("--no-plugin", disable), ("KIT_DISABLE_PLUGINS", _environment("KIT_DISABLE_PLUGINS")))
+        self._disable = _filters(("--no-plugin", disable), ("KIT_DISABLE_PLUGINS", _names_in("KIT_DISABLE_PLUGINS")))
         if not third_party:
-            self._disable += _choices(("--no-third-party", strangers(self._entry_points)))
-        self._only = _choices(("only", only), ("KIT_PLUGINS", _environment("KIT_PLUGINS")))
+            self._disable += _filters(("--no-third-party", third_party_distributions(self._entry_points)))
+        self._only = _filters(("only", only), ("KIT_PLUGINS", _names_in("KIT_PLUGINS")))
+        self._checked: WeakValueDictionary[int, Recipe] = WeakValueDictionary()
+        """Recipes that `recipe` gave out, by identity: their models need no second check."""
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
+        self._known: dict[str, LoadedPlugin] = {}
 
     @property
     def hooks(self) -> pluggy.HookRelay:
-        """Calls every plugin that listens: `kit.hooks.kit_model_built(model=model, recipe=recipe)`."""
+        """The hook callers of all plugins: `kit.hooks.kit_callbacks(recipe=recipe)`."""
         _ = self._imported
         return self._manager.hook
 
     @cached_property
+    def found(self) -> list[LoadedPlugin]:
+        """Every plugin before its import: found, or disabled (with who did it)."""
+        found = [*installed_plugins(self._entry_points), *from_objects(self._objects)]
+        return filter_plugins(found, self._disable, self._only)
+
+    def load(self, plugin: LoadedPlugin) -> LoadedPlugin:
+        """Import one of the plugins that were `found` and register its hooks; the others are left alone."""
+        if plugin.key not in self._known:
+            self._known[plugin.key] = self._import(plugin)
+        return self._known[plugin.key]
+
+    def hook_of(self, plugin: LoadedPlugin, hook: str) -> pluggy.HookCaller:
+        """A hook as a plugin that is loaded implements it, without the other plugins."""
+        others = [each for name, each in self._manager.list_name_plugin() if name != plugin.key]
+        return self._manager.subset_hook_caller(hook, [each for each in others if each is not None])
+
+    @cached_property
     def plugins(self) -> list[LoadedPlugin]:
-        """Every plugin that was found: loaded, failed (with the cause) or disabled (with who did it)."""
+        """Every plugin with its status: loaded, failed (with the cause) or disabled (with the setting)."""
         return [self._with_parts(plugin) for plugin in self._imported]
 
     @cached_property
     def registry(self) -> Registry:
-        """The parts that are installed."""
+        """The installed components."""
         return Registry(self.plugins, kinds=_contract_kinds())
 
     def recipe(self, source: RecipeSource, overrides: Iterable[str] = ()) -> Recipe:
-        """A recipe that is right in every way that can be told without training: its words, its parts, its shapes.
+        """Loads and validates a recipe: its syntax, its components, and a forward pass on the meta device.
 
-        source: a file, a text of several lines, plain data, or a `Recipe` written in Python; overrides: `path=value`.
-        Raises `RecipeError` with everything that is wrong.
+        source: a file, YAML text of several lines, plain data, or a `Recipe` object; overrides: `path=value`.
+        Raises `RecipeError` with all problems.
         """
-        from kit.checking import checked_recipe
+        from kit.model.recipe_check import checked_recipe
 
         recipe = checked_recipe(source, self.registry, overrides)
-        self.hooks.kit_recipe_loaded(recipe=recipe)
+        self._checked[id(recipe)] = recipe
         return recipe
 
-    def build(self, recipe: Recipe, vocabularies: Named | None = None, symbols: Symbols | None = None) -> Model:
-        """The model of a recipe; vocabularies and symbols come from its tokenizers, where it leaves them open."""
-        from kit.model.assembly import Assembly
+    def build(
+        self, recipe: Recipe, vocabularies: VocabularySizes | None = None, symbols: Symbols | None = None
+    ) -> Model:
+        """The model of a recipe; vocabularies and symbols come from its tokenizers, where it leaves them open.
 
-        model = Assembly(self.registry).model(recipe.model, vocabularies, symbols)
-        self.hooks.kit_model_built(model=model, recipe=recipe)
-        return model
+        A recipe that did not come from `recipe` of this kit is checked first.
+        """
+        from kit.model.builder import ModelBuilder
+
+        checked = self._checked.get(id(recipe)) is recipe
+        return ModelBuilder(self.registry).model(recipe.model, vocabularies, symbols, checked)
 
     def explain(self, recipe: Recipe) -> Explanation:
-        """What a recipe comes to: its parts, shapes, parameters and costs, without building it for real."""
-        from kit.explaining.explanation import explain
+        """The components, shapes, parameters and costs of a recipe, computed on the meta device."""
+        from kit.explain.explanation import explain
 
         return explain(recipe, self.registry)
 
     @cached_property
     def _imported(self) -> list[LoadedPlugin]:
-        found = [*plugins.installed(self._entry_points), *plugins.given(self._given)]
-        imported = [self._import(plugin) for plugin in plugins.choose(found, self._disable, self._only)]
-        return [plugin for plugin in imported if plugin.status != "found"]
+        return [plugin for plugin in map(self.load, self.found) if plugin.status != "found"]
 
     def _import(self, plugin: LoadedPlugin) -> LoadedPlugin:
-        """Import one plugin and register its hooks; whatever goes wrong is written down, and the next one follows."""
+        """Import one plugin and register its hooks; an error becomes its status and does not affect the others."""
         if plugin.status == "disabled":
             return plugin
         try:
             loaded = plugin.load()
             if self._manager.is_registered(loaded):
                 return plugin  # reached by two ways: the first one stands
-            problems = list(vetting.level_problems(loaded)) or list(vetting.hook_problems(loaded, self._manager))
+            problems = list(level_problems(loaded)) or list(hook_problems(loaded, self._manager))
             level = getattr(loaded, "kit_api", None)
             plugin = replace(plugin, api=level if isinstance(level, int) else None)
             if problems:
@@ -126,12 +159,12 @@ class Kit:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit too: being installed must not let it end the program
-            return plugin.failed(plugins.cause_of(error))
+            return plugin.failed(cause_of(error))
         self._attribute(loaded, plugin)
         return replace(plugin, status="loaded")
 
     def _with_parts(self, plugin: LoadedPlugin) -> LoadedPlugin:
-        """Ask a plugin for its parts; one whose parts are unsound is taken out of use as a whole."""
+        """List the components of a plugin; a plugin with an invalid one is unregistered as a whole."""
         if plugin.status != "loaded":
             return plugin
         loaded = self._manager.get_plugin(plugin.key)
@@ -141,19 +174,19 @@ class Kit:
             for listing in self._manager.hook.kit_components.get_hookimpls():
                 if listing.plugin is loaded:
                     returned = _settled(listing.function())
-                    problems += vetting.part_problems(returned)
+                    problems += part_problems(returned)
                     parts += _registered(returned, plugin)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            problems.append(plugins.cause_of(error))
+            problems.append(cause_of(error))
         if problems:
             self._manager.unregister(name=plugin.key)
             plugin = plugin.failed("; ".join(problems))
         return replace(plugin, parts=tuple(parts))
 
     def _attribute(self, loaded: object, plugin: LoadedPlugin) -> None:
-        """Let an error inside a hook name the plugin it happened in; pluggy alone would not say."""
+        """Wrap the plugin's hooks so that an error inside one names the plugin, which pluggy does not."""
         for caller in self._manager.get_hookcallers(loaded) or ():
             for hook in caller.get_hookimpls():
                 if hook.plugin is loaded and caller.name != "kit_components" and not (hook.wrapper or hook.hookwrapper):
@@ -168,26 +201,26 @@ def _named(function: Callable[..., Any], plugin: LoadedPlugin, hook: str) -> Cal
         except KitError:
             raise
         except Exception as error:
-            raise PluginError(f"{plugin.title} failed in its hook {hook}: {plugins.cause_of(error)}") from error
+            raise PluginError(f"{plugin.title} failed in its hook {hook}: {cause_of(error)}") from error
 
     return call
 
 
 def _settled(returned: object) -> object:
-    """A list of what a generator gives, so that it can be looked at twice."""
+    """A generator as a list, so that it can be iterated twice."""
     return list(returned) if inspect.isgenerator(returned) else returned
 
 
 def _registered(returned: Any, plugin: LoadedPlugin) -> list[Registered]:
-    sound = [item for item in returned if vetting.is_part(item)] if isinstance(returned, Iterable) else []
+    sound = [item for item in returned if is_part(item)] if isinstance(returned, Iterable) else []
     return [
-        Registered(part, part.kind, part.part_name(), plugin.distribution, plugin.version, plugin.name)
+        Registered(part, part.kind, part.name(), plugin.distribution, plugin.version, plugin.name)
         for part in dict.fromkeys(sound)
     ]
 
 
 def _contract_kinds() -> list[str]:
-    """The kinds that the contracts of the kit declare, whether or not a part of each is installed."""
+    """The kinds that the contracts declare, whether or not a component of each is installed."""
     from kit import contracts
 
     kinds = set()
@@ -198,9 +231,9 @@ def _contract_kinds() -> list[str]:
     return sorted(kinds)
 
 
-def _environment(variable: str) -> list[str]:
+def _names_in(variable: str) -> list[str]:
     return [name.strip() for name in os.environ.get(variable, "").split(",") if name.strip()]
 
 
-def _choices(*choices: tuple[str, Sequence[str]]) -> list[Choice]:
-    return [Choice(source, tuple(names)) for source, names in choices if names]
+def _filters(*choices: tuple[str, Sequence[str]]) -> list[PluginFilter]:
+    return [PluginFilter(source, tuple(names)) for source, names in choices if names]

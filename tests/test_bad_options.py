@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, texts
+from models.tiny_models import KIT, random_tokens
 from pydantic_core import PydanticUndefined
 
 from kit import EncoderDecoder, RecipeError
-from kit.plugins import Registered
+from kit.plugin.discovery import Registered
 
 WHOLE = (0, -1, 1, 3, 7, 40)
 BROKEN = (-1.0, 0.0, 0.5, 1.0, 3.7, 50.0)
-FACTS = ("document", "prefix", "segment")
+FEATURES_OF_FORM = ("document", "prefix", "segment")
 KINDS = ("attention", "position", "norm", "residual", "mask", "feedforward", "embedding", "stack", "head")
 NEEDED: dict[str, Any] = {
     "depth": 2, "attention": "softmax", "feedforward": "relu", "residual": "pre", "classes": 3, "masks": ["causal"],
@@ -83,7 +83,9 @@ def test_a_number_is_refused_or_works(part: Registered) -> None:
                 torch.manual_seed(0)
                 model = KIT.build(found)
                 assert not isinstance(model, EncoderDecoder)
-                tokens = texts(5, 9)
-                tokens = type(tokens)(tokens.ids, tokens.valid, dict.fromkeys(FACTS, tokens.ids * 0), True)
+                tokens = random_tokens(5, 9)
+                tokens = type(tokens)(
+                    tokens.ids, tokens.padding_mask, dict.fromkeys(FEATURES_OF_FORM, tokens.ids * 0), True
+                )
                 assert model(tokens).isfinite().all(), (family, name, value)
     assert tried == 0 or refused > 0, "no value was refused, not even a negative size"

@@ -11,12 +11,9 @@ HOOKS = {name: item for name, item in vars(hookspecs).items() if hasattr(item, "
 
 
 class Listener:
-    """A plugin that implements every hook and writes down what it is told."""
+    """A plugin that implements every hook."""
 
     kit_api = 1
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[object, ...]] = []
 
     @hookimpl
     def kit_components(self):
@@ -26,20 +23,16 @@ class Listener:
         return [type("Echo", (Component,), {"kind": "sound", "options_type": options})]
 
     @hookimpl
-    def kit_recipe_loaded(self, recipe):
-        self.heard.append(("recipe", recipe))
-
-    @hookimpl
-    def kit_model_built(self, model, recipe):
-        self.heard.append(("model", model, recipe))
-
-    @hookimpl
     def kit_callbacks(self, recipe):
         return [f"callback for {recipe}"]
 
     @hookimpl
     def kit_commands(self, app):
         app.append("command")
+
+    @hookimpl
+    def kit_attention_page(self, run):
+        return lambda text, target: (f"{run} {text} {target}", "default-src 'none'")
 
 
 def _literal(name):
@@ -49,13 +42,8 @@ def _literal(name):
 
 
 @pytest.fixture
-def listener():
-    return Listener()
-
-
-@pytest.fixture
-def kit(listener):
-    return Kit(plugins=[listener], entry_points=[])
+def kit():
+    return Kit(plugins=[Listener()], entry_points=[])
 
 
 def test_there_are_hooks():
@@ -80,16 +68,6 @@ def test_kit_components(kit):
     assert kit.registry.names("sound") == ["echo"]
 
 
-def test_kit_recipe_loaded(kit, listener):
-    kit.hooks.kit_recipe_loaded(recipe="r")
-    assert listener.heard == [("recipe", "r")]
-
-
-def test_kit_model_built(kit, listener):
-    kit.hooks.kit_model_built(model="m", recipe="r")
-    assert listener.heard == [("model", "m", "r")]
-
-
 def test_kit_callbacks(kit):
     assert kit.hooks.kit_callbacks(recipe="r") == [["callback for r"]]
 
@@ -98,3 +76,19 @@ def test_kit_commands(kit):
     app: list[str] = []
     kit.hooks.kit_commands(app=app)
     assert app == ["command"]
+
+
+def test_kit_attention_page(kit):
+    render = kit.hooks.kit_attention_page(run="r")
+    assert render("a", None) == ("r a None", "default-src 'none'")
+    assert Kit(plugins=[Other()], entry_points=[]).hooks.kit_attention_page(run="r") is None
+
+
+class Other:
+    """A plugin that draws nothing."""
+
+    kit_api = 1
+
+    @hookimpl
+    def kit_commands(self, app):
+        pass

@@ -1,11 +1,13 @@
-"""Who may import whom, what a file may be called, and what stays out of the core."""
+"""The layers of the house: which package imports which, what a file may be called, and what stays out of the core."""
 
 import ast
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,67 +17,92 @@ PARTS = sorted((ROOT / "plugins").rglob("*.py"))
 PACKAGES = sorted(path.parent.name for path in (ROOT / "plugins").glob("kit_*/__init__.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-ABOVE = {
-    "data",
-    "training",
-    "decoding",
-    "inspecting",
-    "exchange",
-    "exporting",
-    "laws",
-    "cli",
-    "runs",
-    "predicting",
-    "evaluating",
-    "studying",
-    "serving",
-}
-NEVER_IMPORTS = {
-    "errors": {"component", "contracts", "recipe", "model"} | ABOVE,
-    "component": {"contracts", "recipe", "model", "registry", "plugins"} | ABOVE,
-    "contracts": {"recipe", "model", "registry", "plugins", "kit"} | ABOVE - {"data"},
-    "recipe": {"model"} | ABOVE - {"data"},
-    "model": ABOVE - {"data"},
-    "native": {"component", "contracts", "recipe", "model"} | ABOVE,
-    "data": {"model", "recipe"} | ABOVE - {"data"},
-    "decoding": {"training", "predicting", "evaluating", "serving", "cli"},
-    "training": {"predicting", "evaluating", "serving", "cli"},
-    "predicting": {"evaluating", "serving", "cli"},
-    "evaluating": {"cli"},
-    "inspecting": {"cli"},
-    "exchange": {"cli"},
-    "exporting": {"cli"},
-    "laws": {"cli"},
-    "studying": {"cli"},
-    "serving": {"cli"},
-}
-"""For each area of the core, the areas that stand above it."""
+AT_THE_ROOT = {"__init__.py", "__init__.pyi", "__main__.py", "errors.py", "hookspecs.py", "kit.py", "py.typed"}
+"""The only files beside the packages of `kit`."""
+KERNEL_API = {"allocator", "attention", "decoding", "devices", "dropout", "linear", "padding", "rng_state"}
+"""The modules of `kit.kernels` for the other packages; the rest are implementations that these modules choose among."""
+OWNS_KERNELS: set[str] = set()
+"""The packages under `plugins` that bring kernels, and so know processors and devices."""
+PROCESSOR_WORDS = {"avx", "avx2", "avx512", "mkl", "mkldnn", "onednn", "openmp", "simd"}
+DEVICE_MODULES = {"cuda", "mps", "xpu", "backends"}
+"""The modules of torch that belong to one device."""
+MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_THE_CORE = 23_500
+"""Without `kit.laws`: the lines of Python, C++, JavaScript, CSS and HTML."""
+
+
+class Import(NamedTuple):
+    """One import of a module, and where it stands."""
+
+    module: str
+    path: Path
+    line: int
 
 
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a file names in an import, wherever in the file it stands."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(path: Path, package: str = "kit", *, type_checking: bool = True) -> Iterator[Import]:
+    """The modules that a file imports, also inside functions; of names imported from the root the modules they are."""
+    tree = ast.parse(path.read_text())
+    only_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    root = next((parent for parent in path.parents if parent.name == package), None)
+    for node in ast.walk(tree):
+        if not type_checking and id(node) in only_types:
+            continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from (Import(alias.name, path, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{relative(path)}:{node.lineno}: imports are absolute"
-            yield str(node.module)
-            if node.module == "kit":
-                yield from (f"kit.{alias.name}" for alias in node.names if (ROOT / "kit" / alias.name).exists())
+            assert not node.level, f"{path}:{node.lineno}: imports are absolute"
+            yield Import(str(node.module), path, node.lineno)
+            if root is None or str(node.module).partition(".")[0] != package:
+                continue
+            folder = root.joinpath(*str(node.module).split(".")[1:])
+            for alias in node.names:
+                if (folder / alias.name).is_dir() or (folder / f"{alias.name}.py").exists():
+                    yield Import(f"{node.module}.{alias.name}", path, node.lineno)
 
 
-def top_level(path: Path) -> Iterator[str]:
-    """The modules of `kit` that importing this file imports at once."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+def package_graph(root: Path) -> dict[str, dict[str, Import]]:
+    """For each package (or module) below a root package: those that it imports, with one import of each."""
+    graph: dict[str, dict[str, Import]] = {}
+    for path in sorted(root.rglob("*.py")):
+        own = path.relative_to(root).with_suffix("").parts[0]
+        edges = graph.setdefault(own, {})
+        for found in imports(path, root.name, type_checking=False):
+            steps = found.module.split(".")
+            if steps[0] == root.name and len(steps) > 1 and steps[1] != own:
+                edges.setdefault(steps[1], found)
+    return graph
+
+
+def cycle(graph: dict[str, dict[str, Import]]) -> list[Import]:
+    """The imports along one cycle of packages; empty if there is none."""
+    finished: set[str] = set()
+
+    def visit(name: str, way: list[str]) -> list[Import]:
+        if name in way:
+            ring = [*way[way.index(name) :], name]
+            return [graph[one][other] for one, other in pairwise(ring)]
+        if name in finished:
+            return []
+        for other in graph.get(name, {}):
+            if found := visit(other, [*way, name]):
+                return found
+        finished.add(name)
+        return []
+
+    return next((found for name in graph if (found := visit(name, []))), [])
+
+
+def shown(found: list[Import]) -> str:
+    return "\n".join(f"{each.path}:{each.line} imports {each.module}" for each in found)
 
 
 def quiet(code: str) -> None:
@@ -83,30 +110,86 @@ def quiet(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_packages_of_the_core_form_no_cycle():
+    found = cycle(package_graph(ROOT / "kit"))
+    assert not found, f"packages import each other in a circle:\n{shown(found)}"
+
+
+def test_a_cycle_through_a_lazy_import_is_found_and_shown(tmp_path):
+    files = {
+        "low/__init__.py": "",
+        "low/one.py": "def use():\n    from house.high.two import Two\n",
+        "high/__init__.py": "",
+        "high/two.py": "from typing import TYPE_CHECKING\n\nfrom house.middle import three\n",
+        "middle/__init__.py": "",
+        "middle/three.py": "from house import low\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "house" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    text = shown(cycle(package_graph(tmp_path / "house")))
+    assert f"{tmp_path}/house/low/one.py:2 imports house.high" in text
+    assert f"{tmp_path}/house/middle/three.py:1 imports house.low" in text and len(text.splitlines()) == 3
+    hint = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from house.high.two import Two\n"
+    (tmp_path / "house" / "low" / "one.py").write_text(hint)
+    assert cycle(package_graph(tmp_path / "house")) == []
+
+
+def test_no_loose_modules_at_the_root():
+    found = {path.name for path in (ROOT / "kit").iterdir() if path.is_file()}
+    assert found == AT_THE_ROOT, "a module belongs into a package"
+
+
 @pytest.mark.parametrize("path", CORE, ids=relative)
 def test_the_core_knows_no_plugin(path):
-    for name in imports(path):
-        assert name.partition(".")[0] not in PACKAGES, f"{relative(path)} imports {name}"
+    for found in imports(path):
+        assert found.module.partition(".")[0] not in PACKAGES, f"{relative(path)}:{found.line} imports {found.module}"
+
+
+@pytest.mark.parametrize("path", CORE, ids=relative)
+def test_only_commands_import_commands(path):
+    if path.relative_to(ROOT / "kit").parts[0] not in ("cli", "__main__.py"):
+        assert not [found for found in imports(path) if found.module.startswith("kit.cli")]
+
+
+@pytest.mark.parametrize("path", CORE, ids=relative)
+def test_kernels_are_imported_through_their_api(path):
+    if path.relative_to(ROOT / "kit").parts[0] == "kernels":
+        return
+    for found in imports(path):
+        steps = found.module.split(".")
+        if steps[:2] == ["kit", "kernels"] and len(steps) > 2:
+            assert steps[2] in KERNEL_API, f"{relative(path)}:{found.line} imports {found.module}, an implementation"
+
+
+@pytest.mark.parametrize("path", CORE + PARTS, ids=relative)
+def test_only_kernels_know_processors_and_devices(path):
+    owner = path.relative_to(ROOT).parts[1]
+    if owner == "kernels" or owner in OWNS_KERNELS:
+        return
+    named = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "torch" and node.attr in DEVICE_MODULES:
+            named.append(f"{node.lineno}: torch.{node.attr}")
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            word = node.value.partition(":")[0].lower()
+            if word == "cuda" or word in PROCESSOR_WORDS:
+                named.append(f"{node.lineno}: {node.value!r}")
+        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+        if PROCESSOR_WORDS & set(name.lower().split("_")):
+            named.append(f"{node.lineno}: {name}")
+    assert not named, f"{relative(path)}: {', '.join(named)}; ask kit.kernels.devices"
 
 
 @pytest.mark.parametrize("path", PARTS, ids=relative)
 def test_a_plugin_uses_the_public_kit_and_itself(path):
     own = path.relative_to(ROOT / "plugins").parts[0]
-    for name in imports(path):
-        top = name.partition(".")[0]
-        assert name == "kit" or top != "kit", f"{relative(path)} imports {name}; wanted: from kit import ..."
-        assert top == own or top not in PACKAGES, f"{relative(path)} imports {name}, which is another plugin"
-
-
-@pytest.mark.parametrize("path", CORE, ids=relative)
-def test_the_core_is_layered(path):
-    parts = path.relative_to(ROOT / "kit").with_suffix("").parts
-    forbidden = NEVER_IMPORTS.get(parts[0], set())
-    for name in top_level(path):
-        steps = name.split(".")
-        if steps[0] == "kit" and len(steps) > 1:
-            assert steps[1] not in forbidden, f"{relative(path)} imports {name}, which stands above it"
-            assert steps[1] != "cli" or parts[0] in ("cli", "__main__"), f"{relative(path)} imports the command line"
+    for found in imports(path):
+        name, top = found.module, found.module.partition(".")[0]
+        public = name in ("kit", "kit.cli.console") or name.split(".")[:2] == ["kit", "laws"]
+        assert public or top != "kit", f"{relative(path)}:{found.line} imports {name}; wanted: from kit import ..."
+        assert top == own or top not in PACKAGES, f"{relative(path)}:{found.line} imports {name}, another plugin"
 
 
 @pytest.mark.parametrize("path", CORE + PARTS, ids=relative)
@@ -116,7 +199,16 @@ def test_a_file_has_a_telling_name_a_purpose_and_an_end(path):
     assert ast.get_docstring(ast.parse(text)), (
         f"{relative(path)} does not open with a sentence that says what it is for"
     )
-    assert len(text.splitlines()) <= 250, f"{relative(path)} is too long for one idea"
+    assert len(text.splitlines()) <= MOST_LINES_OF_A_FILE, f"{relative(path)} is too long for one idea"
+
+
+def test_the_core_is_small():
+    kinds = {".py", ".cpp", ".h", ".js", ".css", ".html"}
+    files = [path for path in (ROOT / "kit").rglob("*") if path.suffix in kinds]
+    lines = sum(
+        len(path.read_text().splitlines()) for path in files if path.relative_to(ROOT / "kit").parts[0] != "laws"
+    )
+    assert lines <= MOST_LINES_OF_THE_CORE, f"{lines:,} lines; what is a tool or a variant is a plugin"
 
 
 def test_a_kit_is_made_without_torch():
@@ -124,14 +216,21 @@ def test_a_kit_is_made_without_torch():
 
 
 def test_hooks_are_called_without_torch():
-    quiet("import sys; from kit import Kit; Kit().hooks.kit_commands(app=None); assert 'torch' not in sys.modules")
+    call = "Kit().hooks.kit_commands(app=typer.Typer())"
+    quiet(f"import sys, typer; from kit import Kit; {call}; assert 'torch' not in sys.modules")
 
 
 def test_what_reads_a_recipe_does_not_import_torch():
-    names = ["component", "errors", "hookspecs", "plugins", "registry", "slots", "vetting"]
-    names += [f"recipe.{path.stem}".removesuffix(".__init__") for path in (ROOT / "kit" / "recipe").glob("*.py")]
+    names = ["errors", "hookspecs", *_modules("plugin"), *_modules("recipe")]
+    names.remove("recipe.parts")  # the factory of objectives and optimizers
     code = "\n".join(f"import kit.{name}; assert 'torch' not in sys.modules, 'kit.{name}'" for name in names)
     quiet(f"import sys\n{code}")
+
+
+def _modules(package: str) -> list[str]:
+    return [
+        f"{package}.{path.stem}".removesuffix(".__init__") for path in sorted((ROOT / "kit" / package).glob("*.py"))
+    ]
 
 
 def test_the_project_lists_every_plugin_package():
@@ -147,7 +246,7 @@ def test_the_core_names_no_variant():
 
     registry = Kit().registry
     kinds = ("attention", "position", "norm", "residual", "feedforward")
-    generic = {"none", "layer", "linear", "blocks", "relative"}  # words that mean something else in the core too
+    generic = {"none", "layer", "linear", "relative"}  # words that mean something else in the core too
     variants = {part.name for kind in kinds for part in registry.components(kind)} - generic
     assert {"softmax", "sinusoidal"} <= variants
     named = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
-from builders import KIT
+from models.tiny_models import KIT
 
 from kit import Kit, Recipe
 
@@ -22,7 +22,7 @@ model:
   encoder: {depth: 3, attention: {use: softmax, heads: 4}, feedforward: relu, residual: pre}
   decoder:
     depth: 1
-    attention: {use: softmax, heads: 4, groups: 2}
+    attention: {use: softmax, heads: 4, kv_heads: 2}
     cross_attention: {use: softmax, heads: 4}
     feedforward: relu
     residual: pre
@@ -65,7 +65,7 @@ def recipe() -> Recipe:
 
 def test_a_recipe_shows_what_it_says_and_not_its_defaults(recipe: Recipe) -> None:
     read = Reader(recipe._repr_html_())
-    for word in ("shown", "encoder-decoder", "softmax", "groups", "rms", "0.001", "causal", "sinusoidal"):
+    for word in ("shown", "encoder-decoder", "softmax", "kv_heads", "rms", "0.001", "causal", "sinusoidal"):
         assert word in read.text, word
     for word in ("dropout", "kept_heads", "training", "tie"):
         assert word not in read.text, word
@@ -81,7 +81,7 @@ def test_a_model_shows_its_parts_and_their_sizes(recipe: Recipe) -> None:
 
 def test_an_explanation_shows_the_tree_and_the_costs(recipe: Recipe) -> None:
     read = Reader(KIT.explain(recipe)._repr_html_())
-    for word in ("shown", "cross_attention", "FLOPs a token (forward, 16 tokens)", "state a token written"):
+    for word in ("shown", "cross_attention", "FLOPs per token (forward, 16 tokens)", "KV cache per generated token"):
         assert word in read.text, word
     open_vocabulary = KIT.recipe(RECIPE.replace("  vocabulary: 50\n", ""))
     assert "the tokenizer decides the vocabulary" in Reader(KIT.explain(open_vocabulary)._repr_html_()).text

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import Kit, Tokens, speed_up
+from kit import Kit, TokenBatch, use_fast_linear
 from kit_objective.cross_entropy import cross_entropy
 
 DROPOUT = 0.1
@@ -20,7 +20,7 @@ LONGEST = 128
 class Batch:
     """One batch in the form that all models take: padded ids, masks, and what is to be predicted."""
 
-    def __init__(self, source: Tokens, target: Tokens) -> None:
+    def __init__(self, source: TokenBatch, target: TokenBatch) -> None:
         self.source, self.source_valid = source.ids, _real(source)
         self.read, self.read_valid = target.ids[:, :-1], _real(target)[:, 1:]
         self.wanted = target.ids[:, 1:].masked_fill(~self.read_valid, -100)
@@ -33,8 +33,8 @@ Contestant: TypeAlias = tuple[nn.Module, Callable[[Batch], Tensor]]
 """A model, and its loss on a batch."""
 
 
-def _real(tokens: Tokens) -> Tensor:
-    return torch.ones_like(tokens.ids, dtype=torch.bool) if tokens.valid is None else tokens.valid
+def _real(tokens: TokenBatch) -> Tensor:
+    return torch.ones_like(tokens.ids, dtype=torch.bool) if tokens.padding_mask is None else tokens.padding_mask
 
 
 def ours(width: int, depth: int, heads: int, vocabulary: int) -> Contestant:
@@ -53,12 +53,12 @@ def ours(width: int, depth: int, heads: int, vocabulary: int) -> Contestant:
         }
     )  # fmt: skip
     model = kit.build(recipe)
-    speed_up(model)  # as kit train does
+    use_fast_linear(model)  # as kit train does
 
     def loss(batch: Batch) -> Tensor:
-        source = Tokens(batch.source, batch.source_valid, right_padded=True)
-        read = Tokens(batch.read, batch.read_valid, right_padded=True)
-        total, _ = cross_entropy(model(source, read, packed=True), batch.wanted[batch.read_valid])
+        source = TokenBatch(batch.source, batch.source_valid, right_padded=True)
+        read = TokenBatch(batch.read, batch.read_valid, right_padded=True)
+        total, _ = cross_entropy(model(source, read, packed=True), batch.wanted[batch.read_valid], overwrite=True)
         return total / batch.predicted
 
     return model, loss

@@ -41,7 +41,7 @@ def _page(kind: str, parts: list[Any]) -> str:
 
 
 def _part(part: Any) -> Iterator[str]:
-    from kit.explaining.parts import abilities, example
+    from kit.explain.part_reference import capabilities, example
 
     component = part.component
     yield f"## {part.name} {{ #{_anchor(part.name)} }}"
@@ -55,7 +55,7 @@ def _part(part: Any) -> Iterator[str]:
     options = _options(component)
     if options:
         yield options
-    told = [f"- {name.replace('_', ' ')}: {_value(value)}" for name, value in abilities(component).items()]
+    told = [f"- {name.replace('_', ' ')}: {_value(value)}" for name, value in capabilities(component).items()]
     if told:
         yield "What it can do:\n\n" + "\n".join(told)
 

@@ -9,18 +9,20 @@ from generating.markdown import code, prose, table
 
 
 def page() -> str:
-    """All commands that `kit` has of its own."""
+    """All commands of `kit`, those of the plugins that come with it included."""
     import typer
 
     from kit.cli.main import app
 
-    whole = typer.main.get_command(app)
+    whole: Any = typer.main.get_command(app)
+    context = typer.Context(whole, info_name="kit")
+    commands = {name: whole.get_command(context, name) for name in whole.list_commands(context)}
     intro = (
         "# Commands\n\n`kit COMMAND --help` prints the same. A mistake of yours ends with a message and an exit "
-        "code, never with a traceback; `KIT_DEBUG=1` shows where it arose. Plugins may add commands of their own.\n\n"
+        "code, never with a traceback; `KIT_DEBUG=1` shows where it arose. Other plugins may add more.\n\n"
     )
     before = "Before any command:\n\n" + _options(whole)
-    sections = [_command(f"kit {name}", command) for name, command in sorted(whole.commands.items())]
+    sections = [_command(f"kit {name}", command) for name, command in sorted(commands.items())]
     return intro + "\n\n".join([before, *sections]) + "\n"
 
 

@@ -10,8 +10,7 @@ from generating.markdown import code, default_text, prose, table, type_words
 
 def recipe_page() -> str:
     """The sections of a recipe."""
-    from kit.recipe.sections import ModelSection, Recipe, Vocabularies
-    from kit.recipe.training_section import AverageSection, TokenizerPair, TrainingSection
+    from kit.recipe.sections import AverageSection, ModelSection, Recipe, TokenizerPair, TrainingSection, Vocabularies
 
     places = {
         "The whole file": Recipe,
@@ -33,7 +32,7 @@ def recipe_page() -> str:
 
 def study_page() -> str:
     """The sections of a study."""
-    from kit.studying import sections
+    from kit_study import sections
 
     places = {
         "The whole file": sections.StudySection,

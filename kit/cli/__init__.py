@@ -1,4 +1,4 @@
-"""The command `kit`: parses, calls, prints. Nothing here imports torch until a command needs it."""
+"""The command-line interface `kit`; its modules import torch only when a command that needs it runs."""
 
 from kit.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`kit check`: is a recipe right, and is what is installed what a run was made with? Every mistake at once."""
+"""`kit check`: validates a recipe, lists all its mistakes, and compares the installation with the lock of a run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.arguments import AsJson, Overrides
-from kit.cli.console import errors, print_json, screen
+from kit.cli.console import AsJson, Overrides, errors, print_json, screen
 from kit.errors import KitError, RecipeError
 from kit.kit import Kit
 
 DIFFERS = 1
-"""What `kit check --locked` ends with where something is not as it was."""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(check)
+"""The exit code of `kit check --locked` if the installation differs from the lock."""
 
 
 def check(
@@ -45,7 +39,7 @@ def check(
     try:
         found = kit.recipe(source, overrides or ())
     except RecipeError as error:
-        _tell(error, source, json, [] if run is None else _differences(run, kit))
+        _print_problems(error, source, json, [] if run is None else _differences(run, kit))
         raise typer.Exit(error.exit_code) from None
     except KitError as error:
         if json:
@@ -68,18 +62,18 @@ def check(
 
 
 def _run(name: str) -> Any:
-    from kit.runs.directory import RunDirectory
+    from kit.runs.run_directory import RunDirectory
 
     return RunDirectory.open(name)
 
 
 def _differences(run: Any, kit: Kit) -> list[str]:
-    from kit.opening import lock_differences
+    from kit.prediction.load_run import lock_differences
 
     return lock_differences(run, kit)
 
 
-def _tell(error: RecipeError, source: str, json: bool, differences: list[str]) -> None:
+def _print_problems(error: RecipeError, source: str, json: bool, differences: list[str]) -> None:
     if json:
         more = {"differences": differences} if differences else {}
         print_json({"ok": False, "problems": [asdict(problem) for problem in error.problems], **more})

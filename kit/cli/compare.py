@@ -1,4 +1,4 @@
-"""`kit compare`: which of two runs is better on the same examples, or that it is not decided."""
+"""`kit compare`: compares two runs on the same examples by a paired test."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kit.cli.arguments import AsJson
-from kit.cli.console import print_json, screen
+from kit.cli.console import AsJson, print_json, screen
 from kit.cli.evaluate import Files, MetricNames, SplitName, names_of
-from kit.cli.opening import Device, RunName, SearchWords, joined, opened_run
+from kit.cli.run_arguments import Device, RunName, SearchWords, loaded_run, search_words
 
 if TYPE_CHECKING:
-    from kit.evaluating.comparison import Compared, Comparison
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(compare)
+    from kit.evaluation.comparison import Compared, Comparison
 
 
 def compare(
@@ -34,17 +28,17 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs on the data of the first, with a paired test."""
-    from kit.evaluating.comparison import compare as compare_runs
-    from kit.evaluating.measuring import measure, named_metrics, questions
+    from kit.evaluation.comparison import compare as compare_runs
+    from kit.evaluation.evaluate import eval_source, evaluate_run, named_metrics
 
-    left, right = (opened_run(run, context.obj, device) for run in (first, second))
-    asked = questions(left, data or (), split)
+    left, right = (loaded_run(run, context.obj, device) for run in (first, second))
+    source = eval_source(left, data or (), split)
     chosen = named_metrics(left, names_of(metrics))
-    found = compare_runs(*(measure(run, asked, chosen, joined(search)) for run in (left, right)))
+    found = compare_runs(*(evaluate_run(run, source, chosen, search_words(search)) for run in (left, right)))
     if as_json:
-        print_json({"data": asked.name} | found.plain())
+        print_json({"data": source.name} | found.plain())
         return
-    _show(found, asked.name)
+    _show(found, source.name)
 
 
 def _show(found: Comparison, data: str) -> None:
@@ -63,11 +57,5 @@ def _show(found: Comparison, data: str) -> None:
 def _cells(found: Compared) -> list[str]:
     it, show = found.difference, found.shown
     signed = f"{'+' if it.value > 0 else ''}{show(it.value)}"
-    return [
-        found.metric.label,
-        show(it.first),
-        show(it.second),
-        signed,
-        f"{show(it.low)} to {show(it.high)}",
-        f"{it.p:.3f}",
-    ]
+    interval = f"{show(it.low)} to {show(it.high)}"
+    return [found.metric.label, show(it.first), show(it.second), signed, interval, f"{it.p:.3f}"]

@@ -1,4 +1,4 @@
-"""`kit evaluate`: how well a run does on held-out examples, with intervals."""
+"""`kit evaluate`: computes the metrics of a run on held-out examples, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kit.cli.arguments import AsJson
-from kit.cli.console import print_json, screen
-from kit.cli.opening import Device, RunName, SearchWords, joined, opened_run
+from kit.cli.console import AsJson, print_json, screen
+from kit.cli.run_arguments import Device, RunName, SearchWords, loaded_run, search_words
 
 if TYPE_CHECKING:
-    from kit.evaluating.report import Report
+    from kit.evaluation.report import Report
 
 Files: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[DATA]...", help="Files instead of the run's own data; or changes to that, such as data.longest=40."
+        metavar="[DATA]...", help="Files instead of the run's own data; or changes to that, such as data.max_length=40."
     ),
 ]
 SplitName: TypeAlias = Annotated[str | None, typer.Option("--split", help="train, validation or test; left out, test.")]
 MetricNames: TypeAlias = Annotated[
     str | None, typer.Option("--metrics", help="Which, with commas: bleu,chrf; left out, those of the recipe.")
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(evaluate)
 
 
 def evaluate(
@@ -43,13 +37,13 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Measure a run on held-out examples; each figure with the interval that 95 % of draws lie in."""
-    from kit.evaluating.measuring import measure, named_metrics, questions
-    from kit.evaluating.report import report
+    from kit.evaluation.evaluate import eval_source, evaluate_run, named_metrics
+    from kit.evaluation.report import report
 
-    opened = opened_run(run, context.obj, device)
-    asked = questions(opened, data or (), split)
-    found = report(measure(opened, asked, named_metrics(opened, names_of(metrics)), joined(search)), asked)
-    path = found.write(opened.run.reports)
+    loaded = loaded_run(run, context.obj, device)
+    source = eval_source(loaded, data or (), split)
+    found = report(evaluate_run(loaded, source, named_metrics(loaded, names_of(metrics)), search_words(search)), source)
+    path = found.write(loaded.run.reports)
     if as_json:
         print_json(found.plain())
         return
@@ -58,7 +52,7 @@ def evaluate(
 
 
 def names_of(text: str | None) -> list[str]:
-    """Names with commas between."""
+    """Splits names at commas."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 

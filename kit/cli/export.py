@@ -1,4 +1,4 @@
-"""`kit export`: write a trained model for another engine."""
+"""`kit export`: exports a trained model to another inference engine."""
 
 from __future__ import annotations
 
@@ -9,17 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kit.cli.arguments import AsJson
-from kit.cli.console import print_json, quantity, screen
-from kit.cli.opening import RunName, opened_run
+from kit.cli.console import AsJson, print_json, quantity, screen
+from kit.cli.run_arguments import RunName, loaded_run
 
 if TYPE_CHECKING:
     from kit.exporting.export import Exported
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(export)
 
 
 def export(
@@ -36,7 +30,7 @@ def export(
     from kit.exporting.export import export as export_run
 
     context.obj.registry.find("exporter", to)  # before anything that takes time
-    done = export_run(opened_run(run, context.obj, "cpu"), to, overrides or (), output=output)
+    done = export_run(loaded_run(run, context.obj, "cpu"), to, overrides or (), output=output)
     if json:
         print_json(
             {

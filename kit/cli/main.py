@@ -1,93 +1,51 @@
-"""The application: its commands, those that plugins add, and how a mistake is told."""
+"""The command-line application: its commands, its common options, and how errors are printed."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
-from kit import confining
-from kit.cli import (
-    check,
-    compare,
-    diff,
-    embeddings,
-    evaluate,
-    explain,
-    export,
-    inspect,
-    launch,
-    listing,
-    matrix,
-    plugin,
-    predict,
-    probe,
-    prune,
-    runs,
-    schema,
-    serve,
-    show,
-    study,
-    train,
-)
-from kit.cli.console import errors
-from kit.cli.one_of_many import hush_torch
-from kit.cli.version import Version
+from kit.cli.check import check
+from kit.cli.compare import compare
+from kit.cli.console import Version, errors, silence_torch_warnings
+from kit.cli.evaluate import evaluate
+from kit.cli.explain import diff, explain
+from kit.cli.export import export
+from kit.cli.parts import list_parts, schema, show
+from kit.cli.plugin_commands import CommandGroup
+from kit.cli.predict import predict
+from kit.cli.runs import runs
+from kit.cli.train import resume, train
 from kit.errors import KitError
+from kit.files.path_sandbox import sandboxed
 from kit.kit import Kit
 
-
-class _Commands(TyperGroup):
-    """The commands of the kit; those of plugins are looked for only when a name is not one of them."""
-
-    # Typer brings a click of its own from some version on, so its types are not named here.
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        known = super().get_command(ctx, cmd_name)
-        return known if known is not None else _plugin_commands(ctx.obj).get(cmd_name)
-
-
 app = typer.Typer(
-    cls=_Commands,
+    cls=CommandGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Plugins may add commands of their own; kit list plugins shows what is installed.",
+    epilog="Commands of plugins come last; kit list plugins shows what is installed.",
 )
-for module in (
-    check,
-    explain,
-    export,
-    diff,
-    listing,
-    show,
-    schema,
-    train,
-    predict,
-    evaluate,
-    compare,
-    probe,
-    prune,
-    embeddings,
-    inspect,
-    launch,
-    runs,
-    matrix,
-    plugin,
-    serve,
-    study,
-):
-    module.add_to(app)
+app.command()(check)
+app.command()(explain)
+app.command()(export)
+app.command()(diff)
+app.command("list")(list_parts)
+for command in (show, schema, train, resume, predict, evaluate, compare, runs):
+    app.command()(command)
 
 
 @app.callback()
 def options(
     context: typer.Context,
     no_plugin: Annotated[
-        list[str] | None, typer.Option("--no-plugin", metavar="NAME", help="Leave a plugin out; may be given again.")
+        list[str] | None,
+        typer.Option("--no-plugin", metavar="NAME", help="Leave a plugin out; may be given again.", is_eager=True),
     ] = None,
     outside: Annotated[
         bool, typer.Option("--allow-outside", help="Let recipes lead to files outside their folder and this one.")
@@ -95,25 +53,13 @@ def options(
     version: Version = False,
 ) -> None:
     """Transformers assembled from parts, where every part is a plugin."""
-    context.with_resource(confining.confined(outside))
-    context.obj = Kit(disable=no_plugin or ())
-
-
-def _plugin_commands(kit: Kit | None) -> dict[str, Any]:
-    """The commands that plugins add; one whose hook fails is named, and the others stay."""
-    extra = typer.Typer(pretty_exceptions_enable=False)
-    extra.callback()(lambda: None)  # keeps it a group, even with one command
-    try:
-        (kit or Kit()).hooks.kit_commands(app=extra)
-    except KitError as error:
-        errors.print(f"[yellow]warning:[/] {error}", highlight=False)
-    commands: dict[str, Any] = getattr(typer.main.get_command(extra), "commands", {})
-    return commands
+    context.with_resource(sandboxed(outside))
+    context.obj = context.obj or Kit(disable=no_plugin or ())
 
 
 def main() -> NoReturn:
-    """Run `kit`; a person's mistake is printed without a traceback (KIT_DEBUG=1 shows it)."""
-    hush_torch()
+    """Run `kit`; a `KitError` is printed without a traceback (KIT_DEBUG=1 shows it)."""
+    silence_torch_warnings()
     try:
         app(prog_name="kit")
     except KitError as error:

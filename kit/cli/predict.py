@@ -1,4 +1,4 @@
-"""`kit predict`: answer texts from arguments, a file or standard input."""
+"""`kit predict`: predicts outputs for inputs from arguments, a file or standard input."""
 
 from __future__ import annotations
 
@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kit.cli.console import errors
-from kit.cli.opening import Compiled, CompiledBatches, Device, RunName, SearchWords, joined, predictor_of
+from kit.cli.run_arguments import Compiled, CompiledBatches, Device, RunName, SearchWords, predictor_of, search_words
 from kit.errors import KitError
 
 if TYPE_CHECKING:
-    from kit.predicting.prediction import Output, Prediction
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(predict)
+    from kit.prediction.predictor import Prediction
+    from kit.prediction.tasks import Output
 
 
 def predict(
@@ -50,38 +46,38 @@ def predict(
     """Answer texts with a trained model: translate, continue, fill in (write ___ for what is missing) or classify."""
     if texts and file:
         raise KitError("texts were given, and a file too; give one of them")
-    from kit.predicting.windows import as_they_come, in_windows
+    from kit.prediction.inputs import arriving_windows, fixed_windows
 
     predictor = predictor_of(run, context.obj, device, int8, "batches" if compiled_batches else compiled)
     windows: Iterable[Sequence[str]] = (
-        [texts] if texts else in_windows(_lines(file)) if file else as_they_come(_typed())
+        [texts] if texts else fixed_windows(_lines(file)) if file else arriving_windows(_stdin_lines())
     )
-    show = _Show(nbest, scores, lines=not texts)
+    formatter = _OutputFormatter(nbest, scores, escape=not texts)
     try:
-        for number, found in enumerate(predictor.answers(windows, search=joined(search, draft), nbest=nbest), start=1):
-            for line in [_json(found)] if as_json else show.lines_of(number, found):
+        for number, found in enumerate(predictor.answers(windows, search=search_words(search, draft), nbest=nbest), 1):
+            for line in [_json(found)] if as_json else formatter.lines(number, found):
                 sys.stdout.write(line + "\n")
             sys.stdout.flush()
             if found.problem and not as_json:
                 errors.print(
                     f"{number}: {found.problem}", style="yellow", highlight=False, markup=False, soft_wrap=True
                 )
-    except BrokenPipeError:  # who reads this has seen enough
+    except BrokenPipeError:  # the reader of the pipe has exited
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
 
 
-class _Show:
-    """Answers as lines: the text; before it the score, where that is wanted, and first the number of several."""
+class _OutputFormatter:
+    """Formats outputs as tab-separated lines: input number (if nbest > 1), score (if asked for), text."""
 
-    def __init__(self, nbest: int, scores: bool, lines: bool) -> None:
+    def __init__(self, nbest: int, scores: bool, escape: bool) -> None:
         self.nbest = nbest
         self.scores = scores
-        self.escape = lines
-        """Whether an answer must stay on its line, because it answers a line."""
+        self.escape = escape
+        """Whether newlines are escaped, so that each line of input gets one line of output."""
 
-    def lines_of(self, number: int, found: Prediction) -> Iterator[str]:
-        """One for each answer."""
+    def lines(self, number: int, found: Prediction) -> Iterator[str]:
+        """Yields a line for each output."""
         for output in found.outputs:
             cells = [str(number)] if self.nbest > 1 else []
             cells += [f"{output.score:.4f}"] if self.scores else []
@@ -97,19 +93,19 @@ def _json(found: Prediction) -> str:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a file; bytes that are no UTF-8 read as «�»."""
+    """Yields the lines of a file; invalid UTF-8 is decoded to «�»."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
-            yield from map(_bare, file)
+            yield from map(_without_newline, file)
     except OSError as error:
         raise KitError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _typed() -> Iterator[str]:
-    """The lines of standard input, as they come."""
+def _stdin_lines() -> Iterator[str]:
+    """Yields the lines of standard input as they arrive."""
     with io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n") as stream:
-        yield from map(_bare, stream)
+        yield from map(_without_newline, stream)
 
 
-def _bare(line: str) -> str:
+def _without_newline(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")

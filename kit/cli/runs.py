@@ -1,4 +1,4 @@
-"""`kit runs`: what was trained here."""
+"""`kit runs`: lists the runs in a folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from kit.cli.arguments import AsJson
-from kit.cli.console import print_json, screen
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command()(runs)
+from kit.cli.console import AsJson, print_json, screen
 
 
 def runs(
@@ -23,7 +17,7 @@ def runs(
     json: AsJson = False,
 ) -> None:
     """List the runs: how far each is, and whether it can be resumed."""
-    from kit.runs.summary import list_runs
+    from kit.runs.metrics_file import list_runs
 
     found = list_runs(folder)
     if json:

@@ -1,4 +1,4 @@
-"""`kit train` and `kit resume`: train a recipe, or go on with a run."""
+"""`kit train` and `kit resume`: trains a recipe, or resumes a run."""
 
 from __future__ import annotations
 
@@ -12,26 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kit.cli.arguments import Overrides, RecipeFile
-from kit.cli.console import errors, quantity, screen
+from kit.cli.console import Overrides, RecipeFile, errors, quantity, screen
 from kit.errors import KitError
 
 if TYPE_CHECKING:
     from kit.kit import Kit
     from kit.recipe.sections import Recipe
-    from kit.runs.directory import RunDirectory
-    from kit.training.engine import Result
+    from kit.runs.run_directory import RunDirectory
+    from kit.training.train import TrainingResult
 
-SHOWN = 8
-"""How many answers are shown at the end."""
-SIGNALLED = 128
-"""What a shell expects of a program that a signal ended, with the number of the signal added."""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    app.command()(train)
-    app.command()(resume)
+MAX_SHOWN = 8
+"""The most predictions that are printed after training."""
+SIGNAL_EXIT_BASE = 128
+"""The exit code after a signal is this plus the number of the signal (the convention of shells)."""
 
 
 def train(
@@ -50,8 +43,8 @@ def train(
     if dry_run:
         _dry_run(found, kit, folder, out)
         return
-    _start_many(context, found, ["train", recipe, *(overrides or ())], out)
-    _train(found, kit, out, folder=folder)
+    _launch_if_many(context, found, ["train", recipe, *(overrides or ())], out)
+    _train_and_show(found, kit, out, folder=folder)
 
 
 def resume(
@@ -60,45 +53,47 @@ def resume(
     overrides: Overrides = None,
 ) -> None:
     """Go on with a run that was interrupted, from its last checkpoint."""
-    from kit.runs.directory import RunDirectory
+    from kit.runs.run_directory import RunDirectory
 
     kit: Kit = context.obj
     found, out = RunDirectory.open(run), screen()
     recipe = kit.recipe(found.recipe, overrides or ())
-    _start_many(context, recipe, ["resume", run, *(overrides or ())], out)
-    _train(recipe, kit, out, run=found)
+    _launch_if_many(context, recipe, ["resume", run, *(overrides or ())], out)
+    _train_and_show(recipe, kit, out, run=found)
 
 
-def _start_many(context: typer.Context, recipe: Recipe, command: list[str], out: Console) -> None:
-    """Where the recipe wants many processes, run the same command in each, wait for them, and end as they do."""
-    from kit.training.choosing import Choices
-    from kit.training.launching import launch, must_launch
+def _launch_if_many(context: typer.Context, recipe: Recipe, command: list[str], out: Console) -> None:
+    """Launches the command in all processes and exits with their code, if the recipe wants several processes."""
+    from kit.distributed.launcher import launch_processes, must_launch
+    from kit.recipe.parts import RecipeParts
 
-    training = Choices(recipe, context.obj.registry).training  # an error that says what to add, where there is none
+    training = RecipeParts(recipe, context.obj.registry).training  # KitError if the recipe has no training section
     if must_launch(training):
-        left_out = [f"--no-plugin={name}" for name in context.find_root().params.get("no_plugin") or ()]
-        again = [sys.executable, "-P", "-m", "kit", *left_out, *command]
+        disabled = [f"--no-plugin={name}" for name in context.find_root().params.get("no_plugin") or ()]
+        again = [sys.executable, "-P", "-m", "kit", *disabled, *command]
         say = partial(errors.print, highlight=False, markup=False, soft_wrap=True)
-        raise typer.Exit(launch(again, training, say))
+        raise typer.Exit(launch_processes(again, training, say))
 
 
-def _train(
+def _train_and_show(
     recipe: Recipe, kit: Kit, out: Console, *, run: RunDirectory | None = None, folder: Path | None = None
 ) -> None:
-    from kit.training.engine import train as train_recipe
-    from kit.training.group import FailedElsewhere
-    from kit.training.membership import Member
+    from kit.distributed.process_group import FailedElsewhere
+    from kit.distributed.rank_info import RankInfo
     from kit.training.progress import reporter_for
+    from kit.training.train import train as train_recipe
 
-    member = Member.found()
-    out = out if member is None or member.first else Console(quiet=True)
+    rank_info = RankInfo.from_environment()
+    out = out if rank_info is None or rank_info.is_main else Console(quiet=True)
     try:
         result = train_recipe(recipe, kit, run, folder=folder, reporter=reporter_for(out))
     except KitError as error:
-        if member is None or member.first:
+        if rank_info is None or rank_info.is_main:
             raise
-        if not isinstance(error, FailedElsewhere):  # which the first process tells
-            errors.print(f"process {member.rank}: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        if not isinstance(error, FailedElsewhere):  # rank 0 reports that error
+            errors.print(
+                f"process {rank_info.rank}: {error}", style="red", highlight=False, markup=False, soft_wrap=True
+            )
         raise typer.Exit(error.exit_code) from error
     run = result.run
     if result.ending == "interrupted":
@@ -107,11 +102,11 @@ def _train(
             f"    go on with: kit resume {run.label}",
             highlight=False,
         )
-        raise typer.Exit(SIGNALLED + result.signal)
+        raise typer.Exit(SIGNAL_EXIT_BASE + result.signal)
     _show(result, out)
 
 
-def _show(result: Result, out: Console) -> None:
+def _show(result: TrainingResult, out: Console) -> None:
     from kit.training.progress import duration
 
     early = result.ending == "stopped early"
@@ -130,28 +125,28 @@ def _show(result: Result, out: Console) -> None:
         for signature in evaluation.signatures.values():
             out.print(f"[dim]{escape(signature)}[/]", highlight=False)
         if evaluation.answers:
-            out.print(_answers(result))
-    plot = result.run.reports / "loss.png"  # there where matplotlib is
+            out.print(_prediction_table(result))
+    plot = result.run.reports / "loss.png"  # written by the plugin kit_loss_plot
     out.print(
         f"weights      {result.run.weights}\n"
         + (f"loss plot    {plot}\n" if plot.is_file() else "")
-        + f"go on        kit resume {result.run.label} {_longer(result)}",
+        + f"go on        kit resume {result.run.label} {_resume_override(result)}",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def _longer(result: Result) -> str:
-    """What lets a run that is over go on."""
+def _resume_override(result: TrainingResult) -> str:
+    """Returns an override with which the finished run can be resumed."""
     return "training.patience=null" if result.ending == "stopped early" else f"training.steps={2 * result.steps}"
 
 
-def _answers(result: Result) -> Table:
-    """A few answers from all over the held-out examples."""
+def _prediction_table(result: TrainingResult) -> Table:
+    """Renders a few predictions, evenly spaced over the held-out examples."""
     assert result.evaluation is not None
     answers = result.evaluation.answers
     table = Table("given", "written", "wanted", box=None, pad_edge=False)
-    for answer in answers[:: max(1, len(answers) // SHOWN)][:SHOWN]:
+    for answer in answers[:: max(1, len(answers) // MAX_SHOWN)][:MAX_SHOWN]:
         right = answer.text.strip() in {reference.strip() for reference in answer.references}
         wanted = "[green]the same[/]" if right else escape(" or ".join(answer.references))
         table.add_row(escape(answer.source), escape(answer.text), wanted)
@@ -159,10 +154,10 @@ def _answers(result: Result) -> Table:
 
 
 def _dry_run(recipe: Recipe, kit: Kit, folder: Path, out: Console) -> None:
-    from kit.training.dry_run import plan
+    from kit.training.dry_run import plan_training
     from kit.training.progress import duration
 
-    found = plan(recipe, kit, folder)
+    found = plan_training(recipe, kit, folder)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("would train", f"{recipe.name}, {recipe.model.family}, {found.parameters:,} parameters")
     table.add_row("on", found.machine)

@@ -1,4 +1,4 @@
-"""The contract of attention: queries from one text, keys and values from the same one or from a memory."""
+"""Contract of attention: self-attention of a sequence, or cross-attention to an encoder output."""
 
 from __future__ import annotations
 
@@ -9,73 +9,73 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from kit.component import Dims
 from kit.contracts.mask import Shape
 from kit.contracts.part import Part
-from kit.contracts.position import Place
-from kit.scope import Scope
-from kit.state import State
+from kit.contracts.position import Location
+from kit.plugin.component import Dims
+from kit.sequence.attention_context import AttentionContext
+from kit.sequence.cache import Cache
 
 Cost = Literal["linear", "quadratic"]
 
 
 @dataclass(frozen=True)
-class Abilities:
-    """What an attention can do, as data: recipes are checked against it and the documentation is made from it."""
+class Capabilities:
+    """What an attention supports, as data: recipes are checked against it and documentation is generated from it."""
 
     masks: frozenset[Shape] = frozenset({"causal", "pairs"})
-    """Which masks it honours; padding is honoured always. `pairs` stands for any mask."""
-    positions: frozenset[Place] = frozenset({"rotate", "bias", "interact"})
-    """Which places of a position it makes use of; `embed` happens before attention and concerns none."""
+    """Supported masks, besides padding, which is always supported. `pairs` stands for any mask."""
+    positions: frozenset[Location] = frozenset({"rotate", "bias", "content_bias"})
+    """Supported locations of positional encodings; `embed` happens before attention and concerns none."""
     reads_self: bool = True
-    """Whether it can attend to its own text."""
+    """Whether it supports self-attention."""
     reads_memory: bool = True
-    """Whether it can attend to a memory, as in a decoder."""
-    steps: bool = True
-    """Whether it can go on token by token with a state."""
-    branches: bool = False
-    """Whether it knows keys by what `scope` says of them alone (order, positions, which are allowed), never by where
-    they lie in its `KeyValueState`; hypotheses of a beam then share one cache, and reordering copies none of it."""
+    """Whether it supports cross-attention."""
+    incremental: bool = True
+    """Whether it can decode token by token with a cache."""
+    supports_shared_beams: bool = False
+    """True if beams may share one KV cache row: attention depends only on the context's mask, indices and positions,
+    never on a key's index in the cache. Reordering beams then copies no keys or values."""
     weights: bool = True
-    """Whether it has weights to show to a watcher."""
-    shares: bool = True
-    """Whether the weights of a query sum to one over the keys it sees."""
+    """Whether it has attention weights to show to an observer."""
+    weights_sum_to_one: bool = True
+    """Whether the weights of a query sum to one over unmasked keys."""
     compiles: bool = True
-    """Whether torch.compile gives the same numbers."""
+    """Whether torch.compile gives the same results."""
     cost: Cost = "quadratic"
-    """How time and memory grow with the length of a text."""
+    """How time and memory grow with sequence length."""
 
 
 class Attention(Part):
-    """Mixes information between tokens."""
+    """Attention of queries to keys and values; most variants extend `MultiHeadAttention`."""
 
     kind = "attention"
 
-    abilities: ClassVar[Abilities] = Abilities()
+    capabilities: ClassVar[Capabilities] = Capabilities()
 
     @classmethod
     def head_shape(cls, options: Any, dims: Dims) -> tuple[int, int]:
-        """How many heads there are and how wide a query is: what a position part is built for."""
+        """Returns the number of heads and the head_dim, for which a position part is built."""
         return 1, dims.width
 
     @abstractmethod
-    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
-        """x: queries' vectors as `scope.queries` carries them; memory: as `scope.keys` does, or None to attend to x.
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
+        """x: hidden states in the layout `context.queries`; memory: encoder output in `context.keys`, or None.
 
-        state: what `start` gave, while decoding; it is read and brought up to date. Returns the shape of x.
+
+        state: the cache from `start` while decoding, which is updated in place. Returns the shape of x.
         """
 
-    def with_heads(self, chosen: Sequence[int]) -> dict[str, Tensor] | None:
-        """Its parameters with only these of its heads, as a part built for a site that has `kept` them has them.
-
-        None where heads cannot be taken out.
-        """
+    def select_heads(self, heads: Sequence[int]) -> dict[str, Tensor] | None:
+        """Slices the parameters to these heads, as a part built with these `kept_heads` has them; None if it cannot."""
         return None
 
-    def value_path(self) -> list[Tensor]:
-        """The weight matrices that carry values to the output, not those that choose; some residuals scale them."""
+    def value_output_parameters(self) -> list[Tensor]:
+        """The OV circuit: weight matrices from values to the output, which some residuals scale."""
         return [parameter for parameter in self.parameters() if parameter.dim() > 1]
 
     @abstractmethod
-    def start(self) -> State:
-        """What it remembers between steps, empty."""
+    def start(self) -> Cache:
+        """Returns an empty cache."""

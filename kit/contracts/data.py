@@ -1,4 +1,4 @@
-"""The contract of data: splits of examples, each read at random by its number, and a fingerprint."""
+"""The contract of data: splits of examples with random access, and a fingerprint of their content."""
 
 from __future__ import annotations
 
@@ -8,68 +8,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kit.component import Component, Options
+from kit.plugin.component import Component, Options
 
 Task = Literal["pairs", "text", "labelled"]
-"""pairs: a source and the target to write; text: texts to continue or fill in; labelled: a text and its class."""
+"""pairs: source and target sequences; text: plain text for language modeling; labelled: a sequence and its class."""
 Split = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example, as text; a tokenizer makes ids of it."""
+    """One example as strings, before tokenization."""
 
     source: str
-    """What is read: the source of a pair, the text that has a label, or the text itself."""
+    """The input: the source of a pair, the labelled sequence, or the text itself."""
     target: str | None = None
-    """What is to be written, in a pair."""
+    """The target of a pair."""
     label: str | None = None
-    """The class, in a labelled example."""
+    """The class of a labelled example."""
     references: tuple[str, ...] = ()
-    """Every target that counts as right when an answer is judged; empty where `target` is the only one."""
+    """All references for evaluation; empty if `target` is the only one."""
     continues: bool = False
-    """Whether this goes on with the text of the example before it: long texts come in pieces, to bound memory."""
+    """Whether this continues the document of the previous example: long documents come in pieces, to bound memory."""
 
     @property
     def accepted(self) -> tuple[str, ...]:
-        """The targets that count as right."""
+        """The references."""
         return self.references or (() if self.target is None else (self.target,))
 
 
 class Data(Component):
-    """Gives examples. Reading starts with `prepare`, once a machine; after that any process may open a split."""
+    """A source of examples. `prepare` is called first, once a machine; then any process may open a split."""
 
     kind = "data"
 
     def __init__(self, options: Options, folder: Path | None = None) -> None:
-        """folder: where relative paths are looked for first (the recipe's folder), before the current one."""
+        """folder: the recipe's folder, the base of relative paths, before the current one."""
         self.options = options
         self.folder = folder
 
     @property
     @abstractmethod
     def task(self) -> Task:
-        """What kind of examples these are."""
+        """The task of the examples."""
 
     @abstractmethod
     def splits(self) -> tuple[Split, ...]:
-        """The splits there are; `train` is always one of them."""
+        """The available splits; `train` is always one of them."""
 
     @abstractmethod
     def open(self, split: Split) -> Sequence[Example]:
-        """The examples of a split; can be pickled, and holds no more than an index in memory."""
+        """The examples of a split: picklable, with at most an index in memory."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """SHA-256, in hexadecimal, of what the examples depend on: content and options, not where files lie."""
+        """SHA-256, in hexadecimal, of what determines the examples: content and options, not file paths."""
 
     def prepare(self) -> None:
-        """Check that everything needed is there and index it; slow things happen here, in one process."""
+        """Validate and index the data: everything slow, in one process."""
         for split in self.splits():
             self.open(split)
 
     def labels(self) -> tuple[str, ...]:
-        """The classes, sorted, so that a class's number is its place; empty for other tasks."""
+        """The class names, sorted, so that the index is the class id; empty for other tasks."""
         if self.task != "labelled":
             return ()
         return tuple(sorted({example.label for example in self.open("train") if example.label is not None}))

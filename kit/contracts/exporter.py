@@ -1,4 +1,4 @@
-"""The contract of an exporter: a trained model written for another engine, and compared with what it was made from."""
+"""Exporter contract: writes a trained model for another inference engine and compares their results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.component import Component
 from kit.errors import Problem
-from kit.tokens import Tokens
+from kit.plugin.component import Component
+from kit.sequence.batch_layout import TokenBatch
 
 if TYPE_CHECKING:
     from kit.model.families import Model
@@ -18,54 +18,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExportSample:
-    """A batch of texts to try an exported model with, none of them longer than the model is made for."""
+    """A batch to compare an exported model on; no sequence is longer than the model allows."""
 
-    source: Tokens | None = None
-    """What an encoder reads."""
-    target: Tokens | None = None
-    """What a decoder has written, from the start token on."""
+    source: TokenBatch | None = None
+    """The input of an encoder."""
+    target: TokenBatch | None = None
+    """The input of a decoder, from the start token on."""
 
 
 @dataclass(frozen=True)
 class Exportable:
-    """A trained model, and what an exporter needs to know of it."""
+    """A trained model with what an exporter needs beside it."""
 
     model: Model
     """In evaluation mode, on the CPU."""
     samples: Sequence[ExportSample]
-    """Batches of several sizes and lengths, with padding, for comparing."""
+    """Batches of several sizes and lengths, with padding, to compare results on."""
     symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """How each token id is written, by side: encoder and decoder; two ids may be written alike."""
-    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What each side wants to be told of every token besides its id, such as its document."""
+    """The written form of each token id, by tower: encoder and decoder; two ids may have the same."""
+    features: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of the token features that each tower reads beside ids, such as `document`."""
     length: int = 512
-    """The longest text the model is made for."""
+    """The longest sequence that the model is made for."""
     lock: Path | None = None
-    """What the run was made with, where the model comes from a run."""
+    """The lock file of the run, if the model comes from a run."""
 
 
 @dataclass(frozen=True)
 class ExportCheck:
-    """One comparison of what was written with the model itself."""
+    """One comparison of the exported model with the model itself."""
 
     what: str
-    """What was compared, on how much, such as `scores of 14 texts in 4 batches`."""
+    """What was compared, such as `scores of 14 texts in 4 batches`."""
     difference: float
-    """The largest difference that was seen."""
+    """The largest difference."""
     limit: float
-    """The largest that is accepted."""
+    """The largest difference that is accepted."""
 
     @property
     def passed(self) -> bool:
-        """Whether it is small enough; what is not a number never is."""
+        """Whether the difference is within the limit; NaN never is."""
         return self.difference <= self.limit
 
 
 class Exporter(Component, ABC):
     """Writes a model into a folder; built with its options alone.
 
-    A model that the other engine cannot express is refused: by `objections` before anything is written, or by a
-    `RecipeError` that `write` raises. Each problem names the part, and its path is the slot that the part fills.
+    A model that the other engine cannot run is refused: by `objections` before anything is written, or by a
+    `RecipeError` that `write` raises. Each problem names the part, and its path is the slot of the part.
     """
 
     kind = "exporter"
@@ -74,13 +74,13 @@ class Exporter(Component, ABC):
         self.options: Any = options
 
     def objections(self, subject: Exportable) -> Iterable[Problem]:
-        """What stands in the way, as far as it can be told without trying."""
+        """Returns the reasons against an export that are known without trying."""
         return ()
 
     @abstractmethod
     def write(self, subject: Exportable, folder: Path) -> None:
-        """Write the model into a folder that is there and empty."""
+        """Writes the model into an existing empty folder."""
 
     @abstractmethod
     def verify(self, subject: Exportable, folder: Path) -> Sequence[ExportCheck]:
-        """Load what was written as its users will, and compare it with the model on every sample."""
+        """Loads the exported model as its users will, and compares it with the model on every sample."""

@@ -1,4 +1,4 @@
-"""The contract of a measure: what is found out about a model besides how well it does, as figures and curves."""
+"""The contract of a measure: figures and curves about a model besides its quality, for studies."""
 
 from __future__ import annotations
 
@@ -7,65 +7,65 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kit.component import Component, Options
+from kit.plugin.component import Component, Options
 
 if TYPE_CHECKING:
     from kit.contracts.data import Data, Split
     from kit.contracts.objective import Objective
     from kit.contracts.tokenizer import Tokenizer
-    from kit.data.batch import Batch
     from kit.model.families import Model
     from kit.recipe.sections import Recipe
+    from kit.sequence.batch import Batch
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is measured: a model, trained or as it is built, with what it was made for."""
+    """The subject of a measure: a model, trained or at initialization, with its recipe, data and objective."""
 
     model: Model
     """In evaluation mode; its parameters may take gradients."""
     recipe: Recipe
-    """What it was built from."""
+    """The recipe of the model."""
     data: Data
-    """What it learns from."""
+    """The data of the recipe."""
     objective: Objective
-    """What is minimised."""
+    """The objective of the recipe."""
     tokenizer: Tokenizer
-    """How the source is cut into tokens."""
+    """The tokenizer of the source."""
     batches: Callable[[Split, int], Iterable[Batch]]
-    """Batches of a split, with so many examples at most; the same ones every time."""
+    """Batches of a split with at most so many examples; always the same ones."""
     seed: int = 0
-    """What random choices depend on."""
+    """The seed of random choices."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: one number over another."""
+    """A curve, y over x."""
 
     name: str
-    """What the curve is, in one or two words."""
+    """The name of the curve, in one or two words."""
     x: Sequence[float]
     y: Sequence[float]
     across: str = ""
-    """What `x` is, for the axis of a figure."""
+    """The label of the x axis."""
     up: str = ""
-    """What `y` is."""
+    """The label of the y axis."""
     log: bool = False
-    """Whether `y` is best drawn on a logarithmic axis."""
+    """Whether the y axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measure found."""
+    """The result of a measure."""
 
     figures: Mapping[str, float] = field(default_factory=dict)
-    """Single numbers by name."""
+    """Figures by name."""
     series: Sequence[Series] = ()
     """Curves."""
 
 
 class Measure(Component, ABC):
-    """Looks at a model; built with its options alone. What it draws at random depends on the subject's seed."""
+    """Measures a model; built with its options alone. Random choices depend on the subject's seed."""
 
     kind = "measure"
 
@@ -74,4 +74,4 @@ class Measure(Component, ABC):
 
     @abstractmethod
     def measure(self, subject: Subject) -> Measured:
-        """Look; the model is left as it was found."""
+        """Measure; the model is unchanged afterwards."""

@@ -1,4 +1,4 @@
-"""The contract of a metric: one figure for how well a model did on held-out examples."""
+"""The contract of a metric: one figure for the quality of a model on held-out examples."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kit.component import Component, Options
+from kit.plugin.component import Component, Options
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model wrote for one example."""
+    """A generated output with its references."""
 
     source: str
-    """What it was given."""
+    """The input."""
     text: str
-    """What it wrote."""
+    """The generated text, or the predicted class."""
     references: tuple[str, ...]
-    """What would have been right; any of them."""
+    """The references; any of them is correct."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a metric sees."""
+    """The results of a model on examples."""
 
-    nats: float
-    """The surprise at the right answers, summed over all predictions."""
-    predicted: int
-    """How many predictions there were: tokens, or classes of texts."""
+    nll_sum: float
+    """Sum of the negative log-likelihood (nats) of the targets over all predictions."""
+    num_predictions: int
+    """The number of predictions: tokens, or class labels."""
     correct: int
-    """How many of them were right."""
+    """The number of correct predictions."""
     answers: Sequence[Answer] = ()
-    """What the model wrote, or the class it named, where a metric reads that."""
+    """The generated outputs or predicted classes, if a metric reads them."""
     examples: Sequence[Results] = ()
-    """The same of each example, or window of text, by itself; empty where the objective does not tell them apart."""
+    """The results of each example, or window of text; empty if the objective has no results by row."""
 
     @classmethod
     def of(cls, examples: Sequence[Results]) -> Results:
-        """The results of these examples together."""
+        """The sum of the results of examples."""
         return cls(
-            sum(it.nats for it in examples),
-            sum(it.predicted for it in examples),
+            sum(it.nll_sum for it in examples),
+            sum(it.num_predictions for it in examples),
             sum(it.correct for it in examples),
             [answer for it in examples for answer in it.answers],
             examples,
@@ -53,47 +53,47 @@ class Results:
 
 
 Resampler: TypeAlias = Callable[[NDArray[np.int64]], NDArray[np.float64]]
-"""[T, E]: how often each of E examples stands in each of T collections; gives [T] figures."""
+"""Maps counts [T, E], how often each of E examples is in each of T resamples, to figures [T]."""
 
 
 class Metric(Component, ABC):
-    """Measures; built with its options alone."""
+    """Computes a figure from results; built with its options alone."""
 
     kind = "metric"
 
     reads_answers: ClassVar[bool] = False
-    """Whether the model has to write its answers for it, which takes time."""
+    """Whether it needs generated outputs, which take time."""
     lower_is_better: ClassVar[bool] = True
-    """Which way is up."""
-    is_share: ClassVar[bool] = False
-    """Whether the figure is a share, shown in per cent."""
+    """Whether a lower figure is better."""
+    is_fraction: ClassVar[bool] = False
+    """Whether the figure is a fraction, displayed in per cent."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     @property
     def label(self) -> str:
-        """What people read beside the figure."""
-        return self.part_name().replace("_", " ")
+        """The displayed name."""
+        return self.name().replace("_", " ")
 
     @abstractmethod
     def measure(self, results: Results) -> float:
         """The figure."""
 
     def signature(self) -> str:
-        """How exactly it was measured, for those who want to compare; empty where the name says it all."""
+        """The exact definition, for comparison with other work (as sacrebleu's); empty if the name is enough."""
         return ""
 
     def resampler(self, results: Results) -> Resampler:
-        """What intervals come from: the figures of collections in which each example stands so many times.
+        """Returns the function that computes the figures of bootstrap resamples.
 
-        `SummedMetric` has one that does not measure anew.
+        `SummedMetric` has a faster one, from sums.
         """
 
         def figures(times_TE: NDArray[np.int64]) -> NDArray[np.float64]:
-            places_E = np.arange(len(results.examples))
+            indices_E = np.arange(len(results.examples))
             chosen = (
-                [results.examples[place] for place in np.repeat(places_E, times_E).tolist()] for times_E in times_TE
+                [results.examples[index] for index in np.repeat(indices_E, times_E).tolist()] for times_E in times_TE
             )
             return np.asarray([self.measure(Results.of(examples)) for examples in chosen], dtype=np.float64)
 
@@ -101,22 +101,22 @@ class Metric(Component, ABC):
 
 
 class SummedMetric(Metric):
-    """A figure that depends on sums over examples alone, which makes intervals quick: what an example adds is known."""
+    """A metric that is a function of sums over examples, so that resampling needs no new measurement."""
 
     @abstractmethod
     def counts(self, examples: Sequence[Results]) -> NDArray[np.float64]:
-        """[examples, sums]: what each adds to each of the sums; an example may hold any number of answers."""
+        """[examples, sums]: the addends of each example; an example may have any number of answers."""
 
     @abstractmethod
     def figure(self, sums: NDArray[np.float64]) -> float:
-        """The figure that the sums come to."""
+        """The figure of these sums."""
 
     def measure(self, results: Results) -> float:
         """The figure of all results together."""
         return self.figure(self.counts([results])[0])
 
     def resampler(self, results: Results) -> Resampler:
-        """The figure of each collection, from its sums."""
+        """The figures of resamples, from their sums."""
         counts_ES = self.counts(results.examples)
 
         def figures(times_TE: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,74 +1,84 @@
-"""The contract of an objective: what is minimised, for which models and data, and how an answer is begun."""
+"""The contract of an objective: the loss of a model on a batch, the tasks it supports, and how generation starts."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import Tensor
 
-from kit.component import Component, Options
 from kit.contracts.data import Task
-from kit.data.batch import Batch
-from kit.tokens import Tokens
+from kit.plugin.component import Component, Options
+from kit.sequence.batch import Batch
+from kit.sequence.batch_layout import TokenBatch
 
 if TYPE_CHECKING:
+    from kit.model.decoding_session import DecodingSession
     from kit.model.families import Model
-    from kit.model.session import Session
 
-Form = Literal["pairs", "prefixed", "texts", "windows", "blocks"]
-"""What a row of a batch is. pairs: source, end; and start, target, end. prefixed: start, source, separator, target, end
-in one row, the fact `prefix` true up to the separator. texts: start, text, end. windows: a stretch of a stream of
-documents, one token longer than the model reads, to be shifted. blocks: a stretch as long as the model reads."""
+RowFormat = Literal["seq2seq", "prefix_lm", "classification", "lm_window", "mlm_block"]
+"""The format of a batch row. seq2seq: source, end; and start, target, end. prefix_lm: start, source, separator, target,
+end in one row, its feature `prefix` true up to the separator. classification: start, sequence, end, and a label.
+lm_window: a window of the token stream, one token longer than the model reads, to be shifted. mlm_block: a window as
+long as the model reads."""
+FEATURES_OF_ROW_FORMAT: Mapping[RowFormat, frozenset[str]] = {
+    "seq2seq": frozenset(),
+    "prefix_lm": frozenset({"prefix"}),
+    "classification": frozenset(),
+    "lm_window": frozenset({"document", "position"}),
+    "mlm_block": frozenset({"document", "position"}),
+}
+"""The token features that batches of each row format carry."""
 
 
 @dataclass(frozen=True)
-class Serves:
-    """A kind of model and of data that an objective trains together."""
+class Supports:
+    """A model family and a data task that an objective trains together."""
 
     family: str
     """The model's family."""
     task: Task
-    """What the data's examples are."""
-    form: Form
-    """What the rows of its batches are to be."""
+    """The task of the data."""
+    row_format: RowFormat
+    """The format of the batch rows."""
     default: bool = False
-    """Whether this objective is taken for this pair where a recipe names none; one objective a pair may say so."""
+    """Whether a recipe that names no objective gets this one for this family and task; at most one objective each."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What one share of a batch comes to."""
+    """The loss of one rank's part of a batch: sums over predictions, never means."""
 
     total: Tensor
-    """What is minimised, summed over all predictions of this share."""
-    count: int
-    """How many predictions there are."""
-    nats: Tensor
-    """The surprise at the right answers, summed, without smoothing; not differentiated."""
+    """The loss to minimise, summed over all predictions of this part."""
+    num_predictions: int
+    """The number of predictions."""
+    nll_sum: Tensor
+    """Sum of the unsmoothed negative log-likelihood (nats) of the targets; detached."""
     correct: Tensor | None = None
-    """How many predictions were right; only where the model is not being trained."""
+    """The number of correct predictions; only in evaluation mode."""
     rows: Tensor | None = None
-    """[rows, 3]: nats, predictions and right ones of each row of the batch, which sum to those above; only where the
-    model is not being trained. Without it there are no intervals around figures."""
+    """[rows, 3]: negative log-likelihood, predictions and correct predictions of each row, which sum to the fields
+    above; only in evaluation mode. Without it figures have no confidence intervals."""
 
 
 class Objective(Component, ABC):
-    """Turns a model's scores for a batch into a loss; built with its options and the seed of the run.
+    """Computes the loss of a model on a batch; built with its options and the seed of the run.
 
-    What it chooses at random is a function of the seed, the batch's step and each row's index, so that it does not
-    depend on how a batch is shared out among processes.
+    Random choices are a function of the seed, the batch's step and each row's index, so that they do not depend on how
+    a batch is sharded among processes.
     """
 
     kind = "objective"
 
-    serves: ClassVar[tuple[Serves, ...]]
-    """What it can train, with what rows."""
+    supports: ClassVar[tuple[Supports, ...]]
+    """The families and tasks it trains, with the row format for each."""
     per_token: ClassVar[bool] = True
-    """Whether it predicts tokens, with a head that scores every token; else it predicts one thing a row."""
+    """Whether it predicts tokens, with a head that gives logits for every token; else one prediction a row."""
     brings: ClassVar[frozenset[str]] = frozenset()
-    """Facts that it tells the model of every token itself, for masks that want them."""
+    """Token features that the objective itself gives the model, for masks that need them."""
 
     def __init__(self, options: Options, seed: int = 0) -> None:
         self.options = options
@@ -76,16 +86,16 @@ class Objective(Component, ABC):
 
     @abstractmethod
     def loss(self, model: Model, batch: Batch) -> Loss:
-        """Run the model on a share of a batch."""
+        """Runs the model on a batch and returns the summed loss."""
 
     def predicts(self, step: int, index: int, length: int) -> int | None:
-        """How many tokens a row of so many tokens predicts in a step; None where it is what the rows say themselves."""
+        """The number of tokens that a row of `length` tokens predicts in a step; None if the row format decides it."""
         return None
 
-    def begin(self, model: Model, batch: Batch) -> tuple[Session, Tokens] | None:
-        """A session, and the first tokens for it to read, after which the model writes its answer to each row.
+    def begin(self, model: Model, batch: Batch) -> tuple[DecodingSession, TokenBatch] | None:
+        """Starts generation: a decoding session, and the prompt tokens that it reads first.
 
-        The rows are those that are trained on, or such rows without their answers; of plain text, its beginning. None
-        where this objective trains no answers that are written.
+        The rows are training rows, or such rows without their targets; of plain text, its beginning. None where the
+        objective trains nothing that is generated.
         """
         return None

@@ -1,4 +1,4 @@
-"""The contract of an optimizer, and the groups of parameters it is given: which decay, and which are matrices."""
+"""The contract of an optimizer, and its parameter groups: with or without weight decay, matrices or others."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from kit.component import Component, Options
+from kit.kernels.devices import is_cpu, is_gpu
+from kit.plugin.component import Component, Options
 
 
 @dataclass
 class ParameterGroup:
-    """Parameters that an optimizer treats alike."""
+    """Parameters with the same optimizer settings."""
 
     decay: bool
-    """Whether weight decay is meant for them."""
+    """Whether weight decay applies."""
     matrix: bool
-    """Whether they are matrices between layers: of two axes, and neither a table of tokens or positions nor a head."""
+    """Whether they are hidden matrices: two-dimensional, and neither embeddings nor an output head."""
     names: list[str] = field(default_factory=list)
     parameters: list[nn.Parameter] = field(default_factory=list)
 
 
 def parameter_groups(model: nn.Module, *, decay_embeddings: bool = True) -> list[ParameterGroup]:
-    """Sort the parameters that are trained into groups.
+    """Sorts trainable parameters into groups.
 
-    Parameters of fewer than two axes (biases, gains of norms) do not decay, nor do those of a module (and of all inside
-    it) that says `no_decay = True`; `decay_embeddings=False` leaves out the tables of tokens and positions as well.
+    Parameters with fewer than two dimensions (biases, norm gains) have no weight decay, nor do those of a module (and
+    its submodules) with `no_decay = True`; `decay_embeddings=False` exempts token and position embeddings as well.
     """
     traits = _traits(model)
     groups: dict[tuple[bool, bool], ParameterGroup] = {}
@@ -45,7 +46,7 @@ def parameter_groups(model: nn.Module, *, decay_embeddings: bool = True) -> list
 
 
 def _traits(model: nn.Module) -> dict[nn.Parameter, tuple[bool, bool, bool]]:
-    """For each parameter: whether it opted out of decay, is a table, or belongs to a head; of several owners, any."""
+    """For each parameter: whether it is exempt from decay, an embedding, or of an output head (of any owner)."""
     found: dict[nn.Parameter, tuple[bool, bool, bool]] = {}
 
     def visit(module: nn.Module, opted_out: bool, table: bool, scores: bool) -> None:
@@ -64,30 +65,30 @@ def _traits(model: nn.Module) -> dict[nn.Parameter, tuple[bool, bool, bool]]:
 
 
 class Optimizer(Component, ABC):
-    """Makes a torch optimizer for a model's parameters; built with its options alone."""
+    """Builds a torch optimizer for a model's parameters; built with its options alone."""
 
     kind = "optimizer"
 
     elementwise: ClassVar[bool] = False
-    """Whether what becomes of a number depends on that number and its gradients alone, not on others of its matrix."""
+    """Whether the update of an element depends on that element and its gradients alone (shards can be updated)."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     @abstractmethod
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
-        """One torch optimizer over all groups; `lr` of every group is the rate that a schedule multiplies."""
+        """One torch optimizer over all groups; the schedule multiplies the `lr` of every group."""
 
 
 def torch_groups(groups: list[ParameterGroup], weight_decay: float) -> list[dict[str, Any]]:
-    """The groups as torch's optimizers take them, with the weight decay of each."""
+    """The groups in the format of torch optimizers, with the weight decay of each."""
     return [
         {"params": list(group.parameters), "weight_decay": weight_decay if group.decay else 0.0} for group in groups
     ]
 
 
 def is_sharded(groups: list[ParameterGroup]) -> bool:
-    """Whether any parameter is spread over processes, as under FSDP; not every optimizer of torch can step those."""
+    """Whether any parameter is sharded (a DTensor), which not every torch optimizer supports."""
     if not torch.distributed.is_available():
         return False
     from torch.distributed.tensor import DTensor
@@ -96,6 +97,6 @@ def is_sharded(groups: list[ParameterGroup]) -> bool:
 
 
 def can_fuse(groups: list[ParameterGroup]) -> bool:
-    """Whether torch can update all these parameters in one fused call, which is faster and gives the same numbers."""
+    """Whether torch's fused optimizer kernels support all these parameters; same results, faster."""
     parameters = [parameter for group in groups for parameter in group.parameters]
-    return all(parameter.device.type in ("cpu", "cuda") and parameter.is_floating_point() for parameter in parameters)
+    return all((is_cpu(each) or is_gpu(each)) and each.is_floating_point() for each in parameters)

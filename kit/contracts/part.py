@@ -1,33 +1,33 @@
-"""A part that lives inside a model: a component that is a torch module, built for one site."""
+"""Model parts: components that are torch modules."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from kit.component import Component, Dims, Options, Site
-from kit.contracts.division import Division
+from kit.contracts.tensor_parallel import TensorParallelShard
+from kit.plugin.component import BuildContext, Component, Dims, Options
 
 
 class Part(Component, nn.Module):
-    """A component with (or without) parameters."""
+    """A component that is a module of a model, with or without parameters."""
 
-    def __init__(self, options: Options, dims: Dims, site: Site) -> None:
+    def __init__(self, options: Options, dims: Dims, build_context: BuildContext) -> None:
         nn.Module.__init__(self)
         self.options = options
         self.dims = dims
-        self.site = site
+        self.build_context = build_context
         self.losses: dict[str, list[Tensor]] = {}
 
-    def prepare(self) -> None:
-        """Fetch what training begins from, such as pretrained vectors; not called where weights are loaded."""
+    def init_pretrained(self) -> None:
+        """Loads pretrained initial values, such as word vectors; not called when weights are restored."""
 
-    def divided(self, share: int, of: int) -> Division | None:
-        """What process `share` of `of` keeps where they share each layer; None where every one has to have it whole."""
+    def tensor_parallel_shard(self, rank: int, world_size: int) -> TensorParallelShard | None:
+        """A rank's tensor-parallel shard of this part; None if every rank has to hold all of it."""
         return None
 
     def add_loss(self, name: str, value: Tensor) -> None:
-        """Add to the training objective from within `forward`, under a name that is logged."""
+        """Adds an auxiliary loss from within `forward`, under a name that is logged."""
         if self.training and torch.is_grad_enabled():
             self.losses.setdefault(name, []).append(value)
 
@@ -38,7 +38,7 @@ class Part(Component, nn.Module):
 
 
 def collect_losses(model: nn.Module) -> dict[str, Tensor]:
-    """What the parts of a model added to the objective since the last time, summed by name."""
+    """Returns the auxiliary losses that parts have added since the last call, summed by name, and clears them."""
     total: dict[str, Tensor] = {}
     for module in model.modules():
         if isinstance(module, Part) and module.losses:

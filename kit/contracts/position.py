@@ -1,4 +1,4 @@
-"""The contract of a position: four places where a model can learn where a token stands, identities by default."""
+"""Contract of positional encodings: four locations in a model where positions can enter, identities by default."""
 
 from __future__ import annotations
 
@@ -9,45 +9,46 @@ from torch import Tensor
 from kit.contracts.part import Part
 
 if TYPE_CHECKING:
-    from kit.scope import Scope
+    from kit.sequence.attention_context import AttentionContext
 
-Place = Literal["embed", "rotate", "bias", "interact"]
-PLACES: tuple[Place, ...] = ("embed", "rotate", "bias", "interact")
+Location = Literal["embed", "rotate", "bias", "content_bias"]
+LOCATIONS: tuple[Location, ...] = ("embed", "rotate", "bias", "content_bias")
 
 
 class Position(Part):
-    """Override the place you need; positions are whole numbers that count from 0.
+    """Override the methods you need; positions are integers that count from 0.
 
-    Shapes: B rows, H heads, Q queries, K keys, L tokens, E width of a query or key, D width of the model.
+    Shapes: B rows, H heads, Q queries, K keys, L tokens, E head_dim of queries and keys, D width of the model.
     """
 
     kind = "position"
 
     longest: int | None = None
-    """The longest text it can serve, where there is one."""
+    """The greatest sequence length it supports; None if there is no limit."""
     relative: ClassVar[bool] = False
-    """Whether only distances count, so that moving a whole text changes no score."""
+    """Whether only distances count, so that shifting all positions changes no attention score."""
+    locations: frozenset[Location] = frozenset()
+    """Which of the four methods a class overrides; set when the class is defined."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.locations = frozenset(name for name in LOCATIONS if getattr(cls, name) is not getattr(Position, name))
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
-        """x: [..., D] token vectors, at: [...] their positions; returns x with positions in it."""
+        """Absolute encoding: adds encodings of positions [...] to token embeddings x [..., D]."""
         return x
 
     def rotate(self, x_BHLE: Tensor, at_BL: Tensor, side: Literal["query", "key"]) -> Tensor:
-        """Queries or keys of one attention, with their positions; returns the same shape."""
+        """Rotary encoding: rotates queries or keys [B, H, L, E] by their positions."""
         return x_BHLE
 
     def bias(self, q_at_BQ: Tensor, k_at_BK: Tensor) -> Tensor | None:
-        """What is added to scores, from positions alone: [B or 1, H or 1, Q, K]. Computed once a pass."""
+        """Attention bias from positions alone, added to scores: [B or 1, H or 1, Q, K]. Computed once a pass."""
         return None
 
-    def interact(self, q_BHQE: Tensor, k_BHKE: Tensor, scope: Scope) -> Tensor | None:
-        """What is added to scores, from positions and content together: [B, H, Q, K].
+    def content_bias(self, q_BHQE: Tensor, k_BHKE: Tensor, context: AttentionContext) -> Tensor | None:
+        """Attention bias from positions and content, added to scores: [B, H, Q, K].
 
-        `scope.queries.at` and `scope.keys.at` are the positions, `scope.allowed` says who sees whom.
+        `context.queries.positions` and `context.keys.positions` are the positions, `context.attention_mask` the mask.
         """
         return None
-
-    @classmethod
-    def places(cls) -> frozenset[Place]:
-        """Which of the four it uses: those that it overrides."""
-        return frozenset(place for place in PLACES if getattr(cls, place) is not getattr(Position, place))

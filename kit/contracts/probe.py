@@ -1,6 +1,6 @@
-"""The contract of a probe: what is measured or drawn of attention, by head, by pair of heads or by text.
+"""The contract of a probe: measures and drawings of attention, by head, by pair of heads or by sequence.
 
-Shapes: S texts, H heads, N quantities.
+Shapes: S sequences, H heads, N measures, A heads of all layers.
 """
 
 from __future__ import annotations
@@ -8,136 +8,144 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from kit.component import Component, Options
+from kit.plugin.component import BuildContext, Component, Options
 
 if TYPE_CHECKING:
-    from kit.inspecting.inspector import Inspector
-    from kit.inspecting.reading import Ids
-    from kit.inspecting.record import AttentionMap, AttentionRecord, Kind
+    from kit.inspection.attention_record import AttentionMap, AttentionRecord
+    from kit.inspection.example_reader import ExampleIds
+    from kit.inspection.inspector import Inspector
 
-EVERYWHERE: frozenset[Kind] = frozenset({"encoder", "decoder", "cross"})
-ITS_OWN_TEXT: frozenset[Kind] = frozenset({"encoder", "decoder"})
+AttentionKind = Literal["encoder", "decoder", "cross"]
+"""Self-attention of the encoder, self-attention of the decoder, or cross-attention."""
+ALL_ATTENTION: frozenset[AttentionKind] = frozenset({"encoder", "decoder", "cross"})
+SELF_ATTENTION: frozenset[AttentionKind] = frozenset({"encoder", "decoder"})
+
+
+def attention_kind(build_context: BuildContext) -> AttentionKind:
+    """The kind of an attention module, by its stack and role."""
+    if build_context.role == "cross_attention":
+        return "cross"
+    return "encoder" if build_context.stack == "encoder" else "decoder"
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a head seems to be there for, in plain words, and how sure that is."""
+    """What a head seems to do, in plain words, and how clearly."""
 
     strength: float
-    """From 0 to 1; of several roles the strongest is told."""
+    """From 0 to 1; of several roles the strongest is reported."""
     words: str
     """What the head does: `looks at the token before`."""
 
 
 class Probe(Component, ABC):
-    """Looks at attention; built with its options alone."""
+    """Measures or draws attention; built with its options alone."""
 
     kind = "probe"
 
     costly: ClassVar[bool] = False
-    """Whether it runs the model again, many times or backwards; such a probe is used where it is asked for."""
+    """Whether it runs many more forward or backward passes; such a probe is used where it is asked for."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
 
 class HeadProbe(Probe):
-    """Gives numbers for each head.
+    """Measures each head.
 
-    What is kept of each text and what follows from many texts are apart, so that the kit can tell how sure a number is
-    (by drawing other texts) and compare it with a model whose attention is even, and with one that is not trained.
+    What is collected for each sequence and what is computed from many are apart, so that the kit can bootstrap an
+    interval over sequences and compare with uniform attention and with an untrained model.
     """
 
-    kinds: ClassVar[frozenset[Kind]] = EVERYWHERE
-    """Which attentions it has something to say about."""
+    kinds: ClassVar[frozenset[AttentionKind]] = ALL_ATTENTION
+    """The kinds of attention it applies to."""
     headline: ClassVar[tuple[str, ...]] = ()
-    """Those of its numbers that belong into a short table; all are in the report."""
+    """The measures that a short table shows; a report holds all."""
     orders: ClassVar[Mapping[str, str]] = {}
-    """Words by which heads can be taken out in the order of one of its numbers, the smallest first: the word for
-    `kit prune --by`, and the number."""
-    has_even: ClassVar[bool] = True
-    """Whether there is a value for attention that prefers nothing; there is none for what needs a model's gradient."""
+    """Orders for head pruning, lowest value first: the word for `kit prune --by`, and the measure."""
+    has_uniform_baseline: ClassVar[bool] = True
+    """Whether uniform attention has a value; it has none for a measure that needs a model's gradient."""
 
     @property
     @abstractmethod
     def quantities(self) -> Mapping[str, str]:
-        """Its numbers, in order: a name of one or a few words, and a sentence that says what the number is."""
+        """Its measures, in order: a name of one or a few words, and a sentence that defines the measure."""
 
     @abstractmethod
-    def gather(self, inspector: Inspector, rows: Sequence[Ids]) -> Iterator[Mapping[str, Tensor]]:
-        """What is kept of each text, by site: [H, ...]. A text that says nothing is left out."""
+    def gather(self, inspector: Inspector, rows: Sequence[ExampleIds]) -> Iterator[Mapping[str, Tensor]]:
+        """What is collected for each sequence, [H, ...] by module path. A sequence without a value is left out."""
 
     def align(self, kept: Sequence[Tensor]) -> Tensor:
-        """What was kept of the texts of one site, as one tensor [S, H, ...]; texts that do not fit are left out."""
+        """What was collected at one module, as one tensor [S, H, ...]; sequences that do not fit are left out."""
         return torch.stack(list(kept))
 
-    def conclude(self, kept_SH: Tensor) -> Tensor:
-        """The numbers, [H, N]: the mean over texts, without those that are not a number."""
+    def aggregate(self, kept_SH: Tensor) -> Tensor:
+        """The measures, [H, N]: by default the mean over sequences, ignoring NaN."""
         return kept_SH.nanmean(0)
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
-        """What its numbers say a head is for; None where they say nothing."""
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
+        """The role of a head by its measures; None where they show none."""
         return None
 
 
 class RecordProbe(HeadProbe):
-    """Needs no more than records, so that all such probes share one pass over the texts."""
+    """Measures attention records alone, so that all such probes share one forward pass."""
 
     @abstractmethod
-    def look(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
-        """What is kept of one attention of one text: [H, N], or what `conclude` wants; None to leave it out."""
+    def measure(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
+        """What is collected from one attention map: [H, N], or what `conclude` expects; None to leave it out."""
 
-    def of(self, record: AttentionRecord) -> dict[str, Tensor]:
-        """The same for all attentions of a record that it is for."""
-        looked = {found.site: self.look(found, record) for found in record.maps if found.kind in self.kinds}
+    def measure_record(self, record: AttentionRecord) -> dict[str, Tensor]:
+        """What is collected from all maps of a record that the probe applies to."""
+        looked = {found.site: self.measure(found, record) for found in record.maps if found.kind in self.kinds}
         return {site: kept for site, kept in looked.items() if kept is not None}
 
-    def gather(self, inspector: Inspector, rows: Sequence[Ids]) -> Iterator[Mapping[str, Tensor]]:
-        """One record after another."""
-        for record in inspector.stream(rows):
-            yield self.of(record)
+    def gather(self, inspector: Inspector, rows: Sequence[ExampleIds]) -> Iterator[Mapping[str, Tensor]]:
+        """What is collected from one record after another."""
+        for record in inspector.run_batches(rows):
+            yield self.measure_record(record)
 
 
 class PairProbe(Probe):
-    """Compares heads with each other, all of one kind of attention, whichever layer they are in."""
+    """Compares heads pairwise, all of one kind of attention across layers."""
 
     @abstractmethod
-    def compare(self, record: AttentionRecord) -> Mapping[Kind, Tensor]:
-        """How far apart the heads are on one text: [A, A] for all A heads of a kind, layer by layer."""
+    def compare(self, record: AttentionRecord) -> Mapping[AttentionKind, Tensor]:
+        """[A, A]: the distances of all heads of a kind on one sequence, layer by layer."""
 
     def distance(self, mean_AA: Tensor) -> Tensor:
-        """What the mean over texts comes to; nothing else by default."""
+        """The distance from the mean over sequences; by default the mean itself."""
         return mean_AA
 
     @abstractmethod
-    def groups(self, distance_AA: Tensor) -> list[int]:
-        """Which group each head is in, by the distances over all texts."""
+    def clusters(self, distance_AA: Tensor) -> list[int]:
+        """The cluster of each head, by the distances over all sequences."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture of one text: a number for each pair of tokens."""
+    """A matrix over the tokens of one sequence, drawn as a heat map."""
 
     name: str
     """What is drawn, in a few words."""
     rows: tuple[str, ...]
-    """The tokens beside the rows, from the top."""
+    """The tokens of the rows, from the top."""
     columns: tuple[str, ...]
-    """The tokens above the columns."""
+    """The tokens of the columns."""
     values: Tensor
     """[rows, columns]"""
     note: str = ""
-    """What one has to know to read it rightly."""
+    """A caveat for its interpretation."""
 
 
-class TextProbe(Probe):
-    """Draws one text."""
+class SequenceProbe(Probe):
+    """Draws one sequence."""
 
     @abstractmethod
     def draw(self, record: AttentionRecord, inspector: Inspector) -> list[Drawing]:
-        """Its pictures; none where the model is not one it can draw."""
+        """Its drawings; none for a model that it does not apply to."""

@@ -1,37 +1,36 @@
-"""The contract of a regularizer: what shapes attention in training, through a term of the loss or by changing heads."""
+"""The contract of a regularizer: an auxiliary loss on attention, or a change to head outputs in training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from kit.component import Options, Site
 from kit.contracts.part import Part
-from kit.watching import Watcher
+from kit.contracts.probe import AttentionKind
+from kit.plugin.component import BuildContext, Options
+from kit.sequence.observer import AttentionObserver
 
 if TYPE_CHECKING:
-    from kit.scope import Scope
-
-Where = Literal["encoder", "decoder", "cross"]
+    from kit.sequence.attention_context import AttentionContext
 
 
 class RegularizerOptions(Options):
-    """What all regularizers have in common."""
+    """Options of every regularizer."""
 
     strength: float = 0.01
-    """What its term is multiplied by before it is added to the loss."""
-    where: list[Where] = Field(default=["encoder", "decoder", "cross"], min_length=1)
-    """Which attentions it shapes: those of the encoder, those of the decoder to its own text, those to the memory."""
+    """The coefficient of its auxiliary loss."""
+    where: list[AttentionKind] = Field(default=["encoder", "decoder", "cross"], min_length=1)
+    """The attention it applies to: encoder and decoder self-attention, and cross-attention."""
 
 
-class Regularizer(Part, Watcher):
-    """Watches attention while the model is trained; `add_loss` in any of a watcher's methods adds to the objective.
+class Regularizer(Part, AttentionObserver):
+    """Observes attention while the model is trained; `add_loss` in any observer method adds an auxiliary loss.
 
-    A term should be a mean over texts and tokens, so that it does not depend on how a batch is cut.
+    The auxiliary loss should be a mean over sequences and tokens, so that it does not depend on the batch size.
     """
 
     kind = "regularizer"
@@ -39,41 +38,34 @@ class Regularizer(Part, Watcher):
     options: RegularizerOptions
 
     def attach(self, heads: Mapping[str, int]) -> None:
-        """Told once which attentions there are that it shapes, by site, and how many heads each has."""
-        self.shaped = dict(heads)
+        """Called once with the number of heads of each attention module that it applies to, by module path."""
+        self.head_counts = dict(heads)
 
     @property
     def active(self) -> bool:
-        """Whether it wants to watch now: in training, unless it changes what the model computes ever after."""
+        """Whether it observes now: in training, unless it changes what the model computes in evaluation too."""
         return self.training and torch.is_grad_enabled()
 
     def begin(self, stack: str) -> None:
-        """Called before the encoder or the decoder runs."""
+        """Called before the forward pass of the encoder or the decoder."""
 
     def gates(self) -> Mapping[str, Tensor]:
-        """How far open the gate of each head is, by site, for those that have gates: [heads], from 0 to 1."""
+        """[H] by module path: the gate of each head, from 0 to 1; empty without gates."""
         return {}
 
-    def with_heads(self, chosen: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-        """Its parameters where attentions have only these of their heads left; sites that are not named keep all."""
+    def select_heads(self, chosen: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+        """Its parameters after head pruning, by the heads that each module keeps; modules not named keep all."""
         return dict(self.state_dict())
 
-    def shapes(self, site: Site) -> bool:
-        """Whether an attention is one of those that it was told of."""
-        return site.name in self.shaped
+    def applies_to(self, build_context: BuildContext) -> bool:
+        """Whether an attention module is one of those that it was attached to."""
+        return build_context.name in self.head_counts
 
-    def seen(self, scope: Scope) -> Tensor:
-        """[B, Q]: how many keys each query may see; 0 for padding."""
-        queries = scope.queries
-        if scope.allowed is None:
-            counts = queries.order.new_full((queries.rows, queries.length), scope.keys.length)
+    def visible_keys(self, context: AttentionContext) -> Tensor:
+        """[B, Q]: the number of keys each query may attend to; 0 for padding."""
+        queries = context.queries
+        if context.attention_mask is None:
+            counts = queries.token_index.new_full((queries.rows, queries.length), context.keys.length)
         else:
-            counts = scope.allowed[:, 0].sum(-1).expand(queries.rows, queries.length)
-        return counts if queries.valid is None else counts * queries.valid
-
-
-def place_of(site: Site) -> Where:
-    """What an attention looks at, from where it is."""
-    if site.role == "cross_attention":
-        return "cross"
-    return "encoder" if site.stack == "encoder" else "decoder"
+            counts = context.attention_mask[:, 0].sum(-1).expand(queries.rows, queries.length)
+        return counts if queries.padding_mask is None else counts * queries.padding_mask

@@ -1,6 +1,6 @@
-"""The contract of a search: which texts to write, given a decoder that says how likely each next token is.
+"""Search contract: decodes sequences with a model that gives the logits of the next token.
 
-Shapes: B texts, R rows that are being written, L tokens read at once, V choices.
+Shapes: B prompts, R rows of the decoder, L tokens read at once, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,104 +14,103 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from kit.component import Component, Options
 from kit.contracts.constraint import Constraint
 from kit.contracts.tokenizer import Special
-from kit.slots import ConstraintSlot
-from kit.tokens import Tokens
+from kit.plugin.component import Component, ConstraintSlot, Options
+from kit.sequence.batch_layout import TokenBatch
 
 
 class Decoder(Protocol):
-    """What a search writes with: a session of a model, or in tests a table of probabilities."""
+    """Gives logits to a search: the decoding session of a model, or a table of probabilities in tests."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are now."""
+        """The current number of rows."""
 
     @property
     def device(self) -> torch.device:
-        """Where its tokens live."""
+        """The device that tokens are wanted on."""
 
-    def step(self, tokens: Tokens | Tensor, last: bool = False) -> Tensor:
-        """Read tokens [R, L] after those read before; scores of the token after each, [R, L, V], of any scale.
+    def step(self, tokens: TokenBatch | Tensor, last: bool = False) -> Tensor:
+        """Reads tokens [R, L] after those read before; returns the logits after each, [R, L, V].
 
-        last: only those after the last real token of each row, [R, 1, V]. The scores are the caller's to write into.
-        Tokens that are not valid are not read.
+        last: only the logits after the last real token of each row, [R, 1, V]. The caller may change logits in place.
+        Padding is not read.
         """
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows, in this order; a row may be chosen several times or dropped."""
+    def reorder(self, rows: Tensor) -> None:
+        """Selects rows in a new order; a row may occur several times or not at all."""
 
 
 @dataclass(frozen=True)
-class Signs:
-    """Tokens with a meaning for a search."""
+class SpecialTokenIds:
+    """The ids of tokens that a search treats specially."""
 
     start: int = Special.START
-    """What is read first where there is no prompt."""
+    """The token that is read first if there is no prompt."""
     end: int = Special.END
-    """What ends a text."""
-    never: tuple[int, ...] = (Special.PADDING, Special.START, Special.MASK, Special.SEPARATOR)
-    """What stands in no text and is never written."""
+    """The token that ends a sequence."""
+    suppressed: tuple[int, ...] = (Special.PADDING, Special.START, Special.MASK, Special.SEPARATOR)
+    """Tokens that are never generated, because they occur in no text."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a search is asked for."""
+    """One call of a search: prompts, limits and constraints."""
 
     length: int | Sequence[int] = 256
-    """The most tokens to write, the end token counted: for all texts, or for each."""
+    """The most tokens to generate, including the end token: for all prompts, or for each."""
     constraints: Sequence[Constraint] = ()
-    """What restricts the search, applied in order."""
-    prompt: Tokens | None = None
-    """What every row reads before it writes, at least one token each; left out, the start token."""
+    """Constraints, applied in order."""
+    prompt: TokenBatch | None = None
+    """Tokens that are read first, at least one for each row; left out, the start token."""
     draft: Decoder | None = None
-    """A cheaper decoder of the same texts, for searches that let one guess."""
+    """A draft model of the same prompts, for speculative decoding."""
     streams: Sequence[int] | None = None
-    """A number for each text that its random numbers depend on; left out, its place in the batch."""
-    signs: Signs = field(default_factory=Signs)
-    """Tokens with a meaning."""
+    """A number for each prompt that its random numbers depend on; left out, its index in the batch."""
+    special_tokens: SpecialTokenIds = field(default_factory=SpecialTokenIds)
+    """The ids of special tokens."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One text that a search found."""
+    """A generated sequence with its score."""
 
     tokens: list[int]
-    """What was written, without the end token."""
+    """Its tokens, without the end token."""
     score: float
-    """What it was ranked by: its log-probability, unless the search says otherwise."""
+    """The score that it is ranked by: its log-probability, unless the search says otherwise."""
     finished: bool = True
-    """Whether it ended by itself; False where it was cut at the most tokens, or where no token was left to choose."""
+    """Whether it has an end token; False if it was cut at the limit, or if constraints left no token."""
 
 
 class SearchOptions(Options):
-    """What all searches have in common."""
+    """Options of every search."""
 
     length: PositiveInt = 256
-    """The most tokens to write for a text, the end token counted; who decodes may set a lower limit for each."""
+    """The most tokens to generate, including the end token; a call may set a lower limit for each sequence."""
     constraints: list[ConstraintSlot] = Field(default_factory=list)
-    """What restricts the search, applied in order."""
+    """Constraints on what may be generated, applied in order."""
 
 
 class Search(Component, ABC):
-    """Writes texts with a decoder; built with its options alone."""
+    """Decodes sequences with a decoder; built with its options alone."""
 
     kind = "search"
 
     needs_draft: ClassVar[bool] = False
-    """Whether a request must bring a draft decoder."""
+    """Whether a request must have a draft decoder."""
     several: ClassVar[str] = ""
-    """The option that says how many hypotheses to give for a text; empty where it is always one."""
+    """The option that sets the number of hypotheses for each prompt; empty if it is always one."""
     needs_vectors: ClassVar[bool] = False
-    """Whether the decoder must show the vectors of its last step, as a session does: `decoder.vectors`, [R, L, D]."""
+    """Whether it reads hidden states of the last step, which a session has: `decoder.vectors`, [R, L, D]."""
 
     def __init__(self, options: Any) -> None:
         self.options: Any = options
 
     @torch.no_grad()
     def search(self, decoder: Decoder, request: Request | None = None) -> list[list[Hypothesis]]:
-        """For each text the hypotheses that were found, the best first; one at least, if only an empty one."""
+        """Returns the hypotheses for each prompt, the best first; at least one, which may be empty."""
         request = Request() if request is None else request
         if (decoder.rows if request.prompt is None else request.prompt.ids.shape[0]) == 0:
             return []
@@ -119,4 +118,4 @@ class Search(Component, ABC):
 
     @abstractmethod
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
-        """What `search` gives, for at least one text; called without gradients."""
+        """Implements `search` for at least one prompt; called without gradients."""

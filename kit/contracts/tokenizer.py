@@ -1,4 +1,4 @@
-"""The contract of a tokenizer: text to token ids and back, learnt from the data of a run and saved with it."""
+"""The contract of a tokenizer: encodes text to token ids and decodes them; trained on the data of a run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from kit.component import Component, Options
+from kit.plugin.component import Component, Options
 
 
 class Special(IntEnum):
-    """The tokens that stand for no text; their ids are the same in every tokenizer, and text never gives them."""
+    """Special tokens; their ids are the same in every tokenizer, and `encode` never returns them, except UNKNOWN."""
 
     PADDING = 0
     START = 1
     END = 2
     UNKNOWN = 3
-    """The one that `encode` may give: for what a tokenizer has no token for."""
+    """The out-of-vocabulary token, the only special token that `encode` may return."""
     MASK = 4
     SEPARATOR = 5
 
 
 class Tokenizer(Component):
-    """Turns text into ids from `len(Special)` up, and back; the same training texts give the same tokenizer."""
+    """Encodes text to ids from `len(Special)` up, and decodes them; training is deterministic."""
 
     kind = "tokenizer"
 
@@ -32,28 +32,28 @@ class Tokenizer(Component):
 
     @abstractmethod
     def train(self, texts: Iterable[str]) -> None:
-        """Learn the vocabulary; the texts are read once, as a stream."""
+        """Train on a stream of texts, read once."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many ids there are, the special ones counted."""
+        """The vocabulary size, including special tokens."""
 
     @abstractmethod
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text; nothing is added at the ends."""
+        """Encode texts; no special tokens are added."""
 
     def encode(self, text: str) -> list[int]:
-        """The ids of one text; nothing is added at the ends."""
+        """Encode one text; no special tokens are added."""
         return self.encode_batch([text])[0]
 
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of these ids; special tokens are left out, and an unknown one reads «�»."""
+        """Decode ids; special tokens are skipped, and UNKNOWN becomes «�»."""
 
     @abstractmethod
     def token(self, number: int) -> str:
-        """How one id is written in a table or a drawing, such as `<end>` or `▁the`."""
+        """The string of one id for tables and plots, such as `<end>` or `▁the`."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -61,8 +61,8 @@ class Tokenizer(Component):
 
     @abstractmethod
     def load(self, folder: Path) -> None:
-        """Become the tokenizer that was saved in the folder."""
+        """Load the tokenizer that was saved in the folder."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """SHA-256, in hexadecimal, of all that decides which ids a text gets."""
+        """SHA-256, in hexadecimal, of everything that determines the ids."""

@@ -1,1 +1,1 @@
-"""From files to batches: indexed lines, stored token ids, batches as a function of the step, and loaders."""
+"""The data pipeline: line indexes, token stores, batch rows, samplers as pure functions of the step, data loaders."""

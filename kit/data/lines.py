@@ -1,9 +1,17 @@
-"""The lines of a text file, read at random through a memory map and an index, in memory that does not grow with it."""
+"""Random access to the lines of text files of any size, through a cached index of line offsets.
+
+The index is built in one streaming pass, which decompresses gzip, validates UTF-8 and hashes the content.
+"""
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import hashlib
 import json
 import mmap
+import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -12,12 +20,101 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kit.contracts.data import Example
-from kit.data.errors import DataError
-from kit.data.indexing import index_of
+from kit.data.cache_folder import atomic_folder, cache_folder
+from kit.data.paths import DataError
+
+CHUNK = 1 << 22
+VERSION = 1  # goes up when the files of an index change meaning
+
+
+def index_of(path: Path, quoted: bool = False) -> Path:
+    """The index folder of a file: `offsets` (int64: the start of each line, then the end) and `meta.json`.
+
+    Built in the cache if there is none for this path, size and modification time.
+    """
+    try:
+        stat = path.stat()
+        packed = path.open("rb").read(2) == b"\x1f\x8b"
+    except OSError as error:
+        raise DataError(f"cannot read it: {error.strerror}", path=path) from error
+    identity = json.dumps([VERSION, str(path.resolve()), stat.st_size, stat.st_mtime_ns, quoted])
+    folder = cache_folder() / "lines" / hashlib.sha256(identity.encode()).hexdigest()[:32]
+    if not folder.is_dir():
+        with atomic_folder(folder) as draft:
+            content = _unpack(path, draft / "content") if packed else path
+            digest = _scan(path, content, draft / "offsets", quoted)
+            final = folder / "content" if packed else path.resolve()
+            (draft / "meta.json").write_text(json.dumps({"sha256": digest, "content": str(final)}))
+    return folder
+
+
+def _unpack(path: Path, to: Path) -> Path:
+    """Decompress once, since gzip has no random access."""
+    try:
+        with gzip.open(path, "rb") as packed, to.open("wb") as plain:
+            shutil.copyfileobj(packed, plain, CHUNK)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"damaged gzip file: {error}", path=path) from error
+    return to
+
+
+def _scan(path: Path, content: Path, to: Path, quoted: bool) -> str:
+    """Write the offsets and return the hash; `path` names the file in messages."""
+    digest = hashlib.sha256()
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    position, lines, quotes, last = 0, 0, 0, -1
+    with content.open("rb") as file, to.open("wb") as offsets:
+        start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+        np.array([start], dtype=np.int64).tofile(offsets)
+        last = start
+        file.seek(0)
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            symbols = np.frombuffer(chunk, dtype=np.uint8)
+            ends = np.flatnonzero(symbols == ord("\n"))
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError as error:
+                raise _not_utf8(path, error, len(chunk), lines, ends) from error
+            lines += len(ends)
+            if quoted:
+                seen = quotes + np.cumsum(symbols == ord('"'))
+                quotes = int(seen[-1])
+                ends = ends[seen[ends] % 2 == 0]
+            if len(ends):
+                (ends + (position + 1)).astype(np.int64).tofile(offsets)
+                last = position + int(ends[-1]) + 1
+            position += len(chunk)
+        try:
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise DataError("not UTF-8: the file ends inside a character", path=path, line=lines + 1) from error
+        if position <= start:
+            raise DataError("the file is empty; lines of text were wanted", path=path)
+        if quotes % 2:
+            line = _line_at(content, last)
+            raise DataError(
+                "a double quote is opened and never closed", path=path, line=line, hint='write "" for a quote'
+            )
+        if last < position:
+            np.array([position], dtype=np.int64).tofile(offsets)
+    return digest.hexdigest()
+
+
+def _not_utf8(path: Path, error: UnicodeDecodeError, size: int, lines: int, ends: np.ndarray) -> DataError:
+    at = error.start - (len(error.object) - size)  # the decoder may hold bytes of the previous chunk
+    line = lines + int(np.searchsorted(ends, at)) + 1
+    found = error.object[error.start]
+    return DataError(f"not UTF-8: byte 0x{found:02x}", path=path, line=line, hint="convert it: iconv -t utf-8")
+
+
+def _line_at(content: Path, offset: int) -> int:
+    with content.open("rb") as file:
+        return file.read(offset).count(b"\n") + 1
 
 
 class Lines(Sequence[str]):
-    """The lines of a UTF-8 file, plain or gzip, without their line ends.
+    """The lines of a UTF-8 file, plain or gzip, without line ends, as a sequence.
 
     quoted: a line end inside double quotes belongs to the record, as in CSV.
     """
@@ -53,43 +150,43 @@ class Lines(Sequence[str]):
         return self.span(index % len(self), index % len(self) + 1).removesuffix("\n").removesuffix("\r")
 
     def span(self, first: int, last: int) -> str:
-        """Lines `first` up to `last` as one text, line ends included."""
+        """Lines `first` up to `last` as one string, with line ends."""
         return self._map[self._offsets[first] : self._offsets[last]].decode("utf-8")
 
     def text(self, start: int, stop: int) -> str:
-        """The characters between two offsets in bytes, each given by `border`."""
+        """The string between two byte offsets, each returned by `border`."""
         return self._map[start:stop].decode("utf-8")
 
     @property
     def size(self) -> int:
-        """Where the file ends, in bytes."""
+        """The size of the file in bytes."""
         return len(self._map)
 
     @property
     def start(self) -> int:
-        """Where the text starts, in bytes: after a byte order mark, if there is one."""
+        """The byte offset of the first character, after a byte order mark if there is one."""
         return int(self._offsets[0])
 
     def border(self, offset: int, reach: int = 0) -> int:
-        """The place to cut text before an offset: after a line end or space within reach, else between characters."""
+        """The byte offset to split text at or before `offset`: after a line end or space within `reach` if any."""
         if offset >= self.size:
             return self.size
         for mark in (b"\n", b" "):
             found = self._map.rfind(mark, max(self.start, offset - reach), offset)
             if found >= 0:
                 return found + 1
-        while offset > self.start and self._map[offset] & 0xC0 == 0x80:  # the inside of a character
+        while offset > self.start and self._map[offset] & 0xC0 == 0x80:  # a continuation byte
             offset -= 1
         return max(offset, self.start)
 
     def blank(self) -> NDArray[np.bool_]:
-        """[lines]: which lines have nothing in them."""
+        """[lines]: whether each line is empty."""
         lengths = np.diff(self._offsets)
         first = np.frombuffer(self._map, dtype=np.uint8)[self._offsets[:-1]]
         return np.asarray((first == ord("\n")) | ((lengths == 2) & (first == ord("\r"))), dtype=np.bool_)
 
     def line_number(self, index: int) -> int:
-        """The line of the file, from 1, on which the record of this index starts."""
+        """The line number, from 1, where the record of this index starts."""
         if not self.quoted:
             return index + 1
         end, count = int(self._offsets[index]), 1
@@ -98,7 +195,7 @@ class Lines(Sequence[str]):
         return count
 
     def error(self, index: int, message: str, hint: str | None = None) -> DataError:
-        """A mistake in one line."""
+        """A DataError for one line."""
         return DataError(message, path=self.path, line=self.line_number(index), hint=hint)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -110,9 +207,9 @@ class Lines(Sequence[str]):
 
 
 class ParsedLines(Sequence[Example]):
-    """Examples that are one record each; `parse` makes an example of a record, or says in a ValueError what it wanted.
+    """Examples parsed from one record each; `parse` raises ValueError with what it expected.
 
-    first: how many records at the start are no examples (a header).
+    first: the number of header records to skip.
     """
 
     def __init__(self, lines: Lines, parse: Callable[[str], Example], first: int = 0) -> None:
@@ -139,5 +236,5 @@ class ParsedLines(Sequence[Example]):
             raise self.error(index, str(error)) from error
 
     def error(self, index: int, message: str) -> DataError:
-        """A mistake in one example, with its file and line."""
+        """A DataError for one example, with its file and line."""
         return self.lines.error(index % len(self) + self.first, message)

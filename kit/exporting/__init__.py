@@ -1,1 +1,1 @@
-"""Trained models written for other engines."""
+"""Export of trained models for other inference engines."""

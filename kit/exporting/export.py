@@ -1,4 +1,4 @@
-"""Exports a run: asks the exporter what stands in the way, lets it write, and keeps nothing that does not compare."""
+"""Exports a trained run: writes it into a draft folder with an exporter, compares results, and describes the export."""
 
 from __future__ import annotations
 
@@ -9,78 +9,151 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kit.component import Options
-from kit.contracts.exporter import ExportCheck, Exporter
+import torch
+from pydantic import ValidationError
+
+from kit.contracts.exporter import Exportable, ExportCheck, Exporter, ExportSample
+from kit.contracts.mask import Mask
 from kit.errors import KitError, RecipeError
-from kit.exporting.choosing import exporter_named, exporter_of
 from kit.exporting.sampling import samples_of
-from kit.exporting.subject import subject_of
-from kit.opening import OpenedRun, open_run
-from kit.recipe.load import load_recipe
-from kit.runs.atomic import explained
-from kit.runs.directory import RunDirectory
+from kit.files.atomic import explain_os_errors
+from kit.model.families import Model, Tower
+from kit.plugin.component import Options
+from kit.plugin.registry import Registry
+from kit.prediction.load_run import LoadedRun, load_run
+from kit.recipe.loading import apply_overrides, load_recipe
+from kit.recipe.nodes import MappingNode, SourceLocation, from_plain, to_plain
+from kit.recipe.parts import options_within
+from kit.recipe.sections import ModelSection
+from kit.recipe.slot_schema import bind
+from kit.recipe.validation_errors import explain_errors
+from kit.runs.run_directory import RunDirectory
 from kit.runs.weights import write_digest
+from kit.sequence.batch_layout import TokenBatch
 
 if TYPE_CHECKING:
     from kit.kit import Kit
 
-ABOUT = "export.json"
+
+KIND = Exporter.kind
+
+
+def exporter_named(name: str, registry: Registry, overrides: Iterable[str] = ()) -> Exporter:
+    """Builds the exporter of this name with changed options; raises RecipeError with every wrong option."""
+    found = registry.find(KIND, name)
+    bound = bind(found.component.options_type, registry)
+    root = from_plain({"use": found.name}, SourceLocation(f"--to {name}"))
+    assert isinstance(root, MappingNode)
+    data = to_plain(apply_overrides(root, overrides, bound))
+    try:
+        return exporter_of(bound.model_validate(data), registry)
+    except ValidationError as error:
+        raise RecipeError(list(explain_errors(error.errors(include_url=False), bound, data))) from None
+
+
+def exporter_of(options: Options, registry: Registry) -> Exporter:
+    """Builds the exporter of these options."""
+    component: Any = registry.part_for_options(type(options)).component
+    exporter: Exporter = component(options)
+    return exporter
+
+
+def exportable(
+    model: Model,
+    section: ModelSection,
+    registry: Registry,
+    samples: Sequence[ExportSample],
+    symbols: dict[str, tuple[str, ...]] | None = None,
+    lock: Path | None = None,
+) -> Exportable:
+    """Returns a model with what an exporter needs; samples get the token features that the model reads."""
+    features = {side: features_read(model, section, registry, side) for side in ("encoder", "decoder")}
+    filled = [
+        ExportSample(_with_features(each.source, features["encoder"]), _with_features(each.target, features["decoder"]))
+        for each in samples
+    ]
+    return Exportable(model, filled, symbols or {}, features, section.length, lock)
+
+
+def features_read(model: Model, section: ModelSection, registry: Registry, side: str) -> tuple[str, ...]:
+    """Returns the names of the token features that the masks and the embedding of one tower read."""
+    stack, built = getattr(section, side), getattr(model, side, None)
+    if stack is None or not isinstance(built, Tower):
+        return ()
+    wanted = dict.fromkeys(built.embedding.reads)
+    for options in options_within(stack):
+        component = registry.part_for_options(type(options)).component
+        if issubclass(component, Mask):
+            wanted |= dict.fromkeys(component.needs)
+    return tuple(wanted)
+
+
+def _with_features(tokens: TokenBatch | None, wanted: Sequence[str]) -> TokenBatch | None:
+    """Returns tokens with exactly these features; missing ones are 0 in the first half and 1 in the second."""
+    if tokens is None:
+        return None
+    length = tokens.ids.shape[1]
+    halves = (torch.arange(length) >= (length + 1) // 2).long().expand(tokens.ids.shape)
+    return replace(tokens, features={name: tokens.features.get(name, halves).long() for name in wanted})
+
+
+DESCRIPTION_FILE = "export.json"
 
 
 class ExportError(KitError):
-    """A model could not be exported, or what was written gives other numbers; nothing is left behind."""
+    """A model could not be exported, or the exported one gives different results; the folder was removed."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
+    """The result of an export."""
 
     folder: Path
     files: Sequence[Path]
-    """Everything in the folder, relative to it."""
+    """All files, relative to the folder."""
     checks: Sequence[ExportCheck]
-    """How it compares with the model."""
+    """The comparisons with the model."""
     compared_on: str
-    """What texts that was."""
+    """Which examples were compared."""
 
 
 def export(
-    run: str | Path | RunDirectory | OpenedRun,
+    run: str | Path | RunDirectory | LoadedRun,
     to: str | Options,
     overrides: Iterable[str] = (),
     *,
     output: str | Path | None = None,
     kit: Kit | None = None,
 ) -> Exported:
-    """Write a trained model for another engine, and compare it before it takes its place.
+    """Writes a trained model for another inference engine, after a comparison with the model itself.
 
     to: the name of an exporter, whose options `overrides` change (`quantization=int8`), or its options themselves;
-    output: a folder that is not there yet; left out, `exports/NAME` in the run's own folder.
+    output: a folder that does not exist; left out, `exports/NAME` in the folder of the run.
     """
-    used = run.kit if isinstance(run, OpenedRun) else kit or _new_kit()
+    used = run.kit if isinstance(run, LoadedRun) else kit or _new_kit()
     registry = used.registry
     exporter = exporter_of(to, registry) if isinstance(to, Options) else exporter_named(to, registry, overrides)
-    opened = run if isinstance(run, OpenedRun) else open_run(run, used, device="cpu")
-    folder = opened.run.path / "exports" / exporter.part_name() if output is None else Path(output)
+    opened = run if isinstance(run, LoadedRun) else load_run(run, used, device="cpu")
+    folder = opened.run.path / "exports" / exporter.name() if output is None else Path(output)
     if folder.exists():
         raise ExportError(f"{folder} is there already\n    remove it, or name another folder with --output")
     samples, compared_on = samples_of(opened)
     lock = opened.run.lock if opened.run.lock.is_file() else None
     symbols = opened.tokenizers.symbols()
     model = opened.model if opened.device.type == "cpu" else copy.deepcopy(opened.model).cpu()
-    subject = subject_of(model, opened.recipe.model, registry, samples, symbols, lock)
-    with _placed(folder) as draft, _located(opened):
+    subject = exportable(model, opened.recipe.model, registry, samples, symbols, lock)
+    with _draft_folder(folder) as draft, _with_locations(opened):
         problems = list(exporter.objections(subject))
         if problems:
             raise RecipeError(problems)
         exporter.write(subject, draft)
         checks = list(exporter.verify(subject, draft))
-        _insist(exporter, checks)
-        _describe(opened, exporter, draft, checks, compared_on)
+        _require_passed(exporter, checks)
+        _write_description(opened, exporter, draft, checks, compared_on)
         files = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     return Exported(folder, files, checks, compared_on)
 
@@ -92,23 +165,23 @@ def _new_kit() -> Kit:
 
 
 @contextmanager
-def _placed(folder: Path) -> Iterator[Path]:
-    """A folder to write to, which gets its name when all has gone well and is removed otherwise."""
-    with explained(folder):
+def _draft_folder(folder: Path) -> Iterator[Path]:
+    """Yields a temporary folder, which is renamed on success and removed otherwise."""
+    with explain_os_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         draft.chmod(0o755)
     try:
         yield draft
-        with explained(folder):
+        with explain_os_errors(folder):
             os.rename(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager
-def _located(opened: OpenedRun) -> Iterator[None]:
-    """Problems with the line of the run's recipe that they are about."""
+def _with_locations(opened: LoadedRun) -> Iterator[None]:
+    """Adds the lines of the run's recipe to problems."""
     try:
         yield
     except RecipeError as error:
@@ -116,26 +189,24 @@ def _located(opened: OpenedRun) -> Iterator[None]:
         raise RecipeError([loaded.locate_problem(problem) for problem in error.problems]) from error
 
 
-def _insist(exporter: Exporter, checks: Sequence[ExportCheck]) -> None:
+def _require_passed(exporter: Exporter, checks: Sequence[ExportCheck]) -> None:
     if not checks:
-        raise ExportError(f"the exporter {exporter.part_name()} compared nothing, so nothing is known of what it wrote")
-    wrong = [
+        raise ExportError(f"the exporter {exporter.name()} compared nothing, so nothing is known of what it wrote")
+    failed = [
         f"{check.what}: differs by {check.difference:.2g}, at most {check.limit:.2g} is accepted"
         for check in checks
         if not check.passed
     ]
-    if wrong:
-        raise ExportError(
-            "\n    ".join([f"what {exporter.part_name()} wrote is not the model, and was removed", *wrong])
-        )
+    if failed:
+        raise ExportError("\n    ".join([f"what {exporter.name()} wrote is not the model, and was removed", *failed]))
 
 
-def _describe(
-    opened: OpenedRun, exporter: Exporter, folder: Path, checks: Sequence[ExportCheck], compared_on: str
+def _write_description(
+    opened: LoadedRun, exporter: Exporter, folder: Path, checks: Sequence[ExportCheck], compared_on: str
 ) -> None:
-    """The recipe, the tokenizers and the names of classes, which every user of the model needs; and what was done.
+    """Writes the recipe, the tokenizers, the names of classes and a description of the export.
 
-    Where the weights are those of a run, the folder can be opened as one, so their SHA-256 is put beside them as there.
+    A folder with the weights of a run can be opened as a run, so that their SHA-256 is written beside them.
     """
     run, made = opened.run, RunDirectory(folder)
     if made.weights.is_file():
@@ -144,10 +215,12 @@ def _describe(
     opened.tokenizers.save(folder / run.tokenizer.name)
     if run.labels.is_file():
         shutil.copyfile(run.labels, folder / run.labels.name)
-    about = {
+    description = {
         "run": run.label,
         "exporter": exporter.options.model_dump(mode="json"),
         "compared_on": compared_on,
         "checks": [{"what": it.what, "difference": it.difference, "limit": it.limit} for it in checks],
     }
-    (folder / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / DESCRIPTION_FILE).write_text(
+        json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )

@@ -1,4 +1,4 @@
-"""Texts to compare an exported model on: held-out examples of its own data, else tokens drawn at random."""
+"""Samples to compare an exported model on: held-out examples of its data, or random tokens."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from torch import Tensor
 from kit.contracts.data import Data, Example, Split, Task
 from kit.contracts.exporter import ExportSample
 from kit.contracts.tokenizer import Special
-from kit.data.batch import Batch
 from kit.model.families import DecoderModel, EncoderDecoder, Model
-from kit.opening import OpenedRun
-from kit.tokens import Tokens
-from kit.training.feeding import Feeds
+from kit.prediction.load_run import LoadedRun
+from kit.sequence.batch import Batch
+from kit.sequence.batch_layout import TokenBatch
+from kit.training.batch_source import BatchSources
 
-TEXTS = 12
-LONGEST = 64
-"""Longer texts take longer to compare and show nothing new."""
-BATCHES: tuple[tuple[int, ...], ...] = ((LONGEST,), (5, 3, 2), (1, 4), (LONGEST, 9, 31, 2, LONGEST, 17, 1, 12))
-"""For each batch the most tokens of each of its texts."""
+NUM_EXAMPLES = 12
+MAX_LENGTH = 64
+"""Longer sequences take longer to compare and show nothing new."""
+BATCHES: tuple[tuple[int, ...], ...] = ((MAX_LENGTH,), (5, 3, 2), (1, 4), (MAX_LENGTH, 9, 31, 2, MAX_LENGTH, 17, 1, 12))
+"""For each batch, the most tokens of each of its sequences."""
 
 
 @dataclass(frozen=True)
-class Text:
-    """One side of one example."""
+class TokenSequence:
+    """The source or the target of an example, as tokens with features."""
 
     ids: list[int]
-    facts: dict[str, Tensor] = field(default_factory=dict)
+    features: dict[str, Tensor] = field(default_factory=dict)
 
 
-def samples_of(opened: OpenedRun) -> tuple[list[ExportSample], str]:
-    """Batches for comparing, and where they come from."""
+def samples_of(opened: LoadedRun) -> tuple[list[ExportSample], str]:
+    """Returns batches to compare on, and where they come from."""
     model, length = opened.model, opened.recipe.model.length
     try:
         pairs = list(held_out(opened))
-    except Exception:  # whatever keeps the data of a run from being read, the model can still be tried
+    except Exception:  # data of any kind may be missing; the model can still be compared
         pairs = []
     if pairs:
         return batches(model, pairs, length), "held-out examples"
@@ -47,37 +47,39 @@ def samples_of(opened: OpenedRun) -> tuple[list[ExportSample], str]:
     return batches(model, random_pairs(sizes[0], sizes[1]), length), "random tokens, since its data cannot be read here"
 
 
-def held_out(opened: OpenedRun) -> Iterator[tuple[Text, Text]]:
-    """A few examples as the model was trained on them: source and target, which are the same in a model of one side."""
-    choices = opened.choices
-    data = choices.data()
+def held_out(opened: LoadedRun) -> Iterator[tuple[TokenSequence, TokenSequence]]:
+    """Yields encoded examples: source and target, which are equal for a model of one tower."""
+    parts = opened.parts
+    data = parts.data()
     split: Split = next(name for name in ("validation", "test", "train") if name in data.splits())
-    few = Few(data, split, opened.labels)
-    objective, serves = choices.objective(data)
+    examples = FirstExamples(data, split, opened.labels)
+    objective, supports = parts.objective(data)
     with tempfile.TemporaryDirectory() as cache:
-        feeds = Feeds(few, opened.tokenizers, objective, serves.form, opened.recipe.model.length, cache=Path(cache))
-        for batch in feeds.held_out(split, tokens=4096, most=TEXTS).batches():
+        sources = BatchSources(
+            examples, opened.tokenizers, objective, supports.row_format, opened.recipe.model.length, cache=Path(cache)
+        )
+        for batch in sources.held_out(split, tokens=4096, max_examples=NUM_EXAMPLES).batches():
             yield from _rows(batch)
 
 
-def random_pairs(source: int, target: int) -> list[tuple[Text, Text]]:
-    """Texts of any tokens but the special ones, the same every time."""
+def random_pairs(source: int, target: int) -> list[tuple[TokenSequence, TokenSequence]]:
+    """Draws sequences of ordinary tokens, with a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     drawn = [
-        torch.randint(min(len(Special), size - 1), size, (TEXTS, LONGEST), generator=generator).tolist()
+        torch.randint(min(len(Special), size - 1), size, (NUM_EXAMPLES, MAX_LENGTH), generator=generator).tolist()
         for size in (source, target)
     ]
-    return [(Text(one), Text([int(Special.START), *two])) for one, two in zip(*drawn, strict=True)]
+    return [(TokenSequence(one), TokenSequence([int(Special.START), *two])) for one, two in zip(*drawn, strict=True)]
 
 
-def batches(model: Model, pairs: Sequence[tuple[Text, Text]], length: int) -> list[ExportSample]:
-    """Several sizes and lengths, from one token up."""
+def batches(model: Model, pairs: Sequence[tuple[TokenSequence, TokenSequence]], length: int) -> list[ExportSample]:
+    """Makes batches of several sizes and lengths, from one token up."""
     found = []
     for number, limits in enumerate(BATCHES):
-        chosen = [pairs[(number + place) % len(pairs)] for place in range(len(limits))]
+        chosen = [pairs[(number + index) % len(pairs)] for index in range(len(limits))]
         most = [min(limit, length) for limit in limits]
-        source = _joined([pair[0] for pair in chosen], most)
-        target = _joined([pair[1] for pair in chosen], most[::-1])
+        source = _padded([pair[0] for pair in chosen], most)
+        target = _padded([pair[1] for pair in chosen], most[::-1])
         if isinstance(model, EncoderDecoder):
             found.append(ExportSample(source, target))
         elif isinstance(model, DecoderModel):
@@ -87,8 +89,8 @@ def batches(model: Model, pairs: Sequence[tuple[Text, Text]], length: int) -> li
     return found
 
 
-class Few(Data):
-    """The first examples of one split."""
+class FirstExamples(Data):
+    """The first examples of one split of other data."""
 
     def __init__(self, data: Data, split: Split, labels: tuple[str, ...]) -> None:
         super().__init__(data.options, data.folder)
@@ -98,45 +100,47 @@ class Few(Data):
 
     @property
     def task(self) -> Task:
-        """As before."""
+        """The task of the data."""
         return self.data.task
 
     def splits(self) -> tuple[Split, ...]:
-        """Only one."""
+        """The single split."""
         return (self.split,)
 
     def open(self, split: Split) -> Sequence[Example]:
-        """A few examples."""
+        """Returns the first examples."""
         examples = self.data.open(split)
-        return [examples[number] for number in range(min(TEXTS, len(examples)))]
+        return [examples[number] for number in range(min(NUM_EXAMPLES, len(examples)))]
 
     def fingerprint(self) -> str:
-        """Nothing is kept, so nothing has to be told apart."""
+        """Returns an empty fingerprint, because nothing is cached."""
         return ""
 
     def labels(self) -> tuple[str, ...]:
-        """Those of the run."""
+        """The labels of the run."""
         return self._labels
 
 
-def _rows(batch: Batch) -> Iterator[tuple[Text, Text]]:
+def _rows(batch: Batch) -> Iterator[tuple[TokenSequence, TokenSequence]]:
     assert batch.source is not None
     target = batch.source if batch.target is None else batch.target
     for row in range(batch.source.ids.shape[0]):
-        yield _text(batch.source, row), _text(target, row)
+        yield _sequence(batch.source, row), _sequence(target, row)
 
 
-def _text(tokens: Tokens, row: int) -> Text:
-    real = slice(None) if tokens.valid is None else tokens.valid[row]
-    return Text(tokens.ids[row][real].tolist(), {name: fact[row][real] for name, fact in tokens.facts.items()})
+def _sequence(tokens: TokenBatch, row: int) -> TokenSequence:
+    real = slice(None) if tokens.padding_mask is None else tokens.padding_mask[row]
+    return TokenSequence(
+        tokens.ids[row][real].tolist(), {name: feature[row][real] for name, feature in tokens.features.items()}
+    )
 
 
-def _joined(texts: Sequence[Text], most: Sequence[int]) -> Tokens:
-    """Texts cut to so many tokens, padded; facts that all of them have come along, as whole numbers."""
-    cut = [text.ids[:limit] or [int(Special.END)] for text, limit in zip(texts, most, strict=True)]
-    tokens = Tokens.from_lists(cut)
-    facts = {}
-    for name in set.intersection(*(set(text.facts) for text in texts)):
-        values = [text.facts[name][:limit].long() for text, limit in zip(texts, most, strict=True)]
-        facts[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
-    return Tokens(tokens.ids, tokens.valid, facts, right_padded=True)
+def _padded(sequences: Sequence[TokenSequence], most: Sequence[int]) -> TokenBatch:
+    """Cuts sequences to these lengths and pads them; features that all of them have become integers."""
+    cut = [each.ids[:limit] or [int(Special.END)] for each, limit in zip(sequences, most, strict=True)]
+    tokens = TokenBatch.from_lists(cut)
+    features = {}
+    for name in set.intersection(*(set(each.features) for each in sequences)):
+        values = [each.features[name][:limit].long() for each, limit in zip(sequences, most, strict=True)]
+        features[name] = torch.nn.utils.rnn.pad_sequence(values, batch_first=True)
+    return TokenBatch(tokens.ids, tokens.padding_mask, features, right_padded=True)

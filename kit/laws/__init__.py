@@ -1,4 +1,4 @@
-"""The laws that every part must keep, to be asked of any part: `kit.laws.check(MyAttention)` says which it breaks."""
+"""Laws: properties that every part of a kind must have; `kit.laws.check(MyAttention)` tests a part for them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kit.component import Component
 from kit.errors import KitError
 from kit.laws.law import EVERY_KIND, LAWS, Law, LawBroken, laws_of
+from kit.laws.packages import Package, find_package, plugins_named
 from kit.laws.report import Report, Verdict
+from kit.plugin.component import Component
 
 if TYPE_CHECKING:
     from kit.kit import Kit
-    from kit.registry import Registered
+    from kit.plugin.registry import Registered
 
-_FILES = (
-    "attention_seeing",
-    "attention_rows",
-    "attention_steps",
-    "attention_watching",
+_LAW_MODULES = (
+    "attention_visibility",
+    "attention_equivalence",
+    "attention_observation",
     "attention_cost",
     "position",
     "norm",
@@ -30,8 +30,8 @@ _FILES = (
     "stack",
     "head",
     "every_part",
-    "keeping",
-    "dividing",
+    "hidden_state",
+    "tensor_parallel",
     "schedule",
     "optimizer",
     "metric",
@@ -42,14 +42,26 @@ _FILES = (
     "data",
     "regularizer",
 )
-# Reading a law enters it in the list.
-for _name in _FILES:
+# Importing a module registers its laws.
+for _name in _LAW_MODULES:
     import_module(f"kit.laws.{_name}")
 
-pytest_plugins = ("kit.laws.collecting",)
+pytest_plugins = ("kit.laws.pytest_plugin",)
 """Lets `pytest -p kit.laws --kit-plugin PACKAGE` collect the laws of a package."""
 
-__all__ = ["LAWS", "Law", "LawBroken", "Report", "Verdict", "check", "laws_of", "try_law"]
+__all__ = [
+    "LAWS",
+    "Law",
+    "LawBroken",
+    "Package",
+    "Report",
+    "Verdict",
+    "check",
+    "find_package",
+    "laws_of",
+    "plugins_named",
+    "try_law",
+]
 
 
 def check(
@@ -60,11 +72,11 @@ def check(
     quick: bool = False,
     progress: Callable[[Law], None] | None = None,
 ) -> Report:
-    """Hold a part to every law of its kind, with several sets of its options.
+    """Tests a part for every law of its kind, with several sets of options.
 
-    part: its class, which no plugin needs to have brought yet, or what a registry gives; kit: whose parts may
-    stand around it; laws: only these; slow: also those that take long; quick: with one set of options only;
-    progress: is told each law before it is tried.
+    part: a class, which need not belong to an installed plugin, or an entry of a registry; kit: its parts may surround
+    the part under test; laws: only these; slow: includes slow laws; quick: tests only one set of options;
+    progress: called with each law before its test.
     """
     from kit.kit import Kit
 
@@ -79,22 +91,22 @@ def check(
         if progress is not None:
             progress(each)
         verdicts.append(try_law(each, component, kit, quick))
-    return Report(f"{component.kind} {component.part_name()}", tuple(verdicts))
+    return Report(f"{component.kind} {component.name()}", tuple(verdicts))
 
 
 def try_law(law: Law, component: type[Component], kit: Kit | None = None, quick: bool = False) -> Verdict:
-    """Hold a part to one law; the first set of options that breaks it decides. quick: only the first that it takes."""
+    """Tests a part for one law, with all sets of options until one breaks it; quick: only with the first valid set."""
     from kit.kit import Kit
     from kit.laws.subject import subjects_of
 
     reasons = []
-    kept = False
+    passed = False
     for subject in subjects_of(component, (kit or Kit()).registry):
         try:
             reason = law.claim(subject)
             if reason is None:
                 law.check(subject)
-                kept = True
+                passed = True
                 if law.once or quick:
                     break
             else:
@@ -103,6 +115,6 @@ def try_law(law: Law, component: type[Component], kit: Kit | None = None, quick:
             return Verdict(law, "failed", f"{subject.title}: {error}", error)
         except Exception as error:
             return Verdict(law, "failed", f"{subject.title}: {type(error).__name__}: {error}", error)
-    if kept:
+    if passed:
         return Verdict(law, "passed")
     return Verdict(law, "not claimed", reasons[0] if reasons else "nothing to try")

@@ -1,4 +1,4 @@
-"""Laws of what an attention costs, and of what a compiler makes of it."""
+"""Laws of attention: growth of time and memory with the length, and compilation."""
 
 from __future__ import annotations
 
@@ -6,86 +6,90 @@ import torch
 from torch import Tensor
 
 from kit.contracts.attention import Attention
-from kit.laws.attending import SHORT, Attending, Texts
-from kit.laws.comparing import close
-from kit.laws.growth import exponent, measure
+from kit.laws.assertions import close
+from kit.laws.attention_runner import SHORT, AttentionInputs, AttentionRunner
+from kit.laws.cost_counter import exponent, measure
 from kit.laws.law import broken, law
 from kit.laws.setting import WIDTH, Setting
 from kit.laws.subject import Subject
-from kit.layout import Layout
-from kit.model.blueprint import blueprint
-from kit.scope import Scope
+from kit.model.builder import meta_init
+from kit.sequence.attention_context import AttentionContext
+from kit.sequence.batch_layout import BatchLayout
 
 LENGTHS = (1024, 2048, 4096)
-LINEAR = 1.15
+MAX_LINEAR_EXPONENT = 1.15
 """Growth up to this power of the length counts as linear."""
 
 
-@law("attention", "Time and memory grow with the length of a text as the part declares.", once=True)
-def growth(subject: Subject) -> None:
-    """Operations and kept bytes are counted at three lengths, not timed."""
+@law("attention", "Time and memory grow with the sequence length as the part declares.", once=True)
+def cost(subject: Subject) -> None:
+    """Counts operations and saved bytes at three lengths, and fits the exponent of their growth."""
     assert issubclass(subject.component, Attention)
-    declared = subject.component.abilities.cost
-    for setting in [each for each in subject.settings if not each.places and not each.memory and not _dense(each)]:
-        with blueprint():
-            attending = Attending(subject, setting, stirred=False, length=LENGTHS[-1])
+    declared = subject.component.capabilities.cost
+    for setting in [
+        each for each in subject.settings if not each.locations and not each.memory and not _is_dense(each)
+    ]:
+        with meta_init():
+            runner = AttentionRunner(subject, setting, perturbed=False, length=LENGTHS[-1])
 
-        def run(length: int, attending: Attending = attending) -> Tensor:
+        def run(length: int, runner: AttentionRunner = runner) -> Tensor:
             x = torch.empty(1, length, WIDTH, dtype=torch.float64, device="meta", requires_grad=True)
-            return attending(Texts(x))
+            return runner(AttentionInputs(x))
 
-        amounts = measure(attending.part, run, LENGTHS)
-        for name, amount in zip(("work", "memory"), amounts, strict=True):
+        amounts = measure(runner.part, run, LENGTHS)
+        for name, amount in zip(("time", "memory"), amounts, strict=True):
             power = exponent(LENGTHS, amount)
-            if declared == "linear" and power > LINEAR:
+            if declared == "linear" and power > MAX_LINEAR_EXPONENT:
                 broken(
                     f"{setting.name}: {name} grows with length to the power {power:.2f}, and it declares linear cost"
                 )
-            if declared == "quadratic" and name == "work" and power <= LINEAR:
-                broken(f'{setting.name}: work grows with length to the power {power:.2f}; declare cost="linear"')
+            if declared == "quadratic" and name == "time" and power <= MAX_LINEAR_EXPONENT:
+                broken(f'{setting.name}: time grows with length to the power {power:.2f}; declare cost="linear"')
 
 
 def _claims_compiling(subject: Subject) -> str | None:
     assert issubclass(subject.component, Attention)
-    return None if subject.component.abilities.compiles else "it does not claim that it can be compiled"
+    return None if subject.component.capabilities.compiles else "it does not declare that it can be compiled"
 
 
 @law(
     "attention",
-    "What torch.compile traces of it gives the same numbers, padding included.",
+    "The graph that torch.compile traces gives the same results, also with padding.",
     _claims_compiling,
     once=True,
 )
 def traced(subject: Subject) -> None:
-    """Without making machine code, which takes much longer."""
+    """Compiles with the backend aot_eager, which is much faster than inductor."""
     compare_compiled(subject, "aot_eager", subject.settings[:1])
 
 
-@law("attention", "torch.compile gives the same numbers, in every setting.", _claims_compiling, slow=True, once=True)
+@law("attention", "torch.compile gives the same results in every setting.", _claims_compiling, slow=True, once=True)
 def compiled(subject: Subject) -> None:
-    """With the compiler's own backend."""
+    """Compiles with the backend inductor."""
     compare_compiled(subject, "inductor", subject.settings)
 
 
 def compare_compiled(subject: Subject, backend: str, settings: list[Setting]) -> None:
-    """Values and slopes, in float64."""
+    """Compares outputs and gradients of compiled and eager attention, in float64."""
     for setting in settings:
-        attending = Attending(subject, setting)
-        texts = attending.texts((4, SHORT), memory=(5, 5))
+        runner = AttentionRunner(subject, setting)
+        inputs = runner.inputs((4, SHORT), memory=(5, 5))
 
-        def run(x: Tensor, attending: Attending = attending, texts: Texts = texts) -> Tensor:
+        def run(x: Tensor, runner: AttentionRunner = runner, inputs: AttentionInputs = inputs) -> Tensor:
             shape = (x.shape[0], x.shape[1])
-            queries = Layout(shape, x.device, texts.valid, facts=attending.facts(x, texts.valid))
-            keys = queries if texts.memory is None else Layout((2, texts.memory.shape[1]), x.device)
-            scope = Scope(queries, keys, attending.setting.mask, attending.position)
-            out: Tensor = attending.part(x, texts.memory, scope)
+            queries = BatchLayout(
+                shape, x.device, inputs.padding_mask, features=runner.features(x, inputs.padding_mask)
+            )
+            keys = queries if inputs.memory is None else BatchLayout((2, inputs.memory.shape[1]), x.device)
+            context = AttentionContext(queries, keys, runner.setting.mask, runner.position)
+            out: Tensor = runner.part(x, inputs.memory, context)
             return out
 
         torch._dynamo.reset()
         results = []
         for function in (run, torch.compile(run, backend=backend)):
-            x = texts.x.clone().requires_grad_()
-            out = texts.real(function(x))
+            x = inputs.x.clone().requires_grad_()
+            out = inputs.real(function(x))
             out.sin().sum().backward()
             assert x.grad is not None
             results.append((out.detach(), x.grad))
@@ -93,6 +97,6 @@ def compare_compiled(subject: Subject, backend: str, settings: list[Setting]) ->
         close(results[1][1], results[0][1], f"{setting.name}, the gradient, compiled", 1e-8)
 
 
-def _dense(setting: Setting) -> bool:
-    """A mask that is any set of pairs has to be looked at pair by pair, whatever the attention does."""
+def _is_dense(setting: Setting) -> bool:
+    """Whether the mask is an arbitrary set of pairs, which costs quadratic time in any attention."""
     return setting.mask is not None and setting.mask.shape != "causal"

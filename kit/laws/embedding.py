@@ -1,19 +1,19 @@
-"""Laws of embeddings: ids to vectors and the tied way back."""
+"""Laws of embeddings: ids to vectors, and the tied projection to the vocabulary."""
 
 from __future__ import annotations
 
 import torch
 
+from kit.laws.assertions import close, finite
 from kit.laws.batches import vectors
-from kit.laws.comparing import close, finite
 from kit.laws.law import broken, law
 from kit.laws.setting import VOCABULARY, WIDTH
 from kit.laws.subject import Subject
 
 
-@law("embedding", "Ids of any shape become vectors of the model's width, and vectors a score for each id.")
+@law("embedding", "Ids of any shape become vectors of the model's width, and vectors become logits.")
 def shape(subject: Subject) -> None:
-    """There and back."""
+    """Checks the shapes of embeddings [..., D] and logits [..., V]."""
     part = subject.build(subject.settings[0])
     for lead in ((), (3,), (2, 3), (0,)):
         ids = torch.zeros(lead, dtype=torch.long)
@@ -24,9 +24,9 @@ def shape(subject: Subject) -> None:
             broken(f"vectors {[*lead, WIDTH]} become {list(back.shape)}, wanted {[*lead, VOCABULARY]}")
 
 
-@law("embedding", "A token's vector depends on its id and on nothing else of the batch.")
-def id_by_id(subject: Subject) -> None:
-    """In another order, beside others, alone; every id has a vector of its own."""
+@law("embedding", "The vector of a token only depends on its id.")
+def token_independence(subject: Subject) -> None:
+    """Embeds ids in another order and one by one; every id must have a different vector."""
     part = subject.build(subject.settings[0])
     ids = torch.arange(VOCABULARY)
     all_at_once = part(ids)
@@ -37,17 +37,17 @@ def id_by_id(subject: Subject) -> None:
         broken("two ids have the same vector")
 
 
-@law("embedding", "The way back is the same table: it scores each id by a product with its vector, and trains it.")
-def tied_way_back(subject: Subject) -> None:
-    """The way back is linear; its scores rise and fall with what the vectors are made from."""
+@law("embedding", "The tied projection is linear and shares parameters with the embedding.")
+def tied_projection(subject: Subject) -> None:
+    """Checks linearity, and that both have a gradient with respect to a common parameter."""
     part = subject.build(subject.settings[0])
     x, y = vectors(3, WIDTH), vectors(3, WIDTH, seed=1)
-    close(part.project(2 * x - y), 2 * part.project(x) - part.project(y), "the way back is not linear")
+    close(part.project(2 * x - y), 2 * part.project(x) - part.project(y), "the projection is not linear")
     parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
     if not parameters:
         return
-    there = torch.autograd.grad(part(torch.arange(VOCABULARY)).sum(), parameters, allow_unused=True)
-    back = torch.autograd.grad(part.project(x).sin().sum(), parameters, allow_unused=True)
-    shared = [one is not None and two is not None for one, two in zip(there, back, strict=True)]
+    embedding = torch.autograd.grad(part(torch.arange(VOCABULARY)).sum(), parameters, allow_unused=True)
+    projection = torch.autograd.grad(part.project(x).sin().sum(), parameters, allow_unused=True)
+    shared = [one is not None and two is not None for one, two in zip(embedding, projection, strict=True)]
     if not any(shared):
-        broken("the way back shares no parameter with the way there")
+        broken("the projection shares no parameter with the embedding")

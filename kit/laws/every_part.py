@@ -1,4 +1,4 @@
-"""Laws for parts of every kind that are modules: gradients, precision, modes, saving, chance, devices, bad options."""
+"""Laws of every part: gradients, autocast, modes, state dicts, reproducibility, meta device, invalid options."""
 
 from __future__ import annotations
 
@@ -10,162 +10,167 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError
 
-from kit.component import Site
 from kit.errors import KitError
+from kit.laws.assertions import close, finite, same
 from kit.laws.batches import vectors
-from kit.laws.comparing import close, finite, same
+from kit.laws.forward_pass import RUNS, ForwardPass, attention_mask_of, forward_passes
 from kit.laws.law import EVERY_KIND, broken, law
-from kit.laws.runs import RUNS, ask
+from kit.laws.option_grid import sizes
 from kit.laws.setting import LENGTH, Setting, settings
 from kit.laws.subject import Subject
-from kit.laws.trial import Trial, trials
-from kit.laws.trying import sizes
-from kit.model.blueprint import blueprint
+from kit.model.builder import meta_init
+from kit.plugin.component import BuildContext
 
 STEP = 1e-5
-HALF = 0.05
-"""How far a pass in bfloat16 may lie from one in float32, by the root mean square, as a share of the result's."""
+"""The step of finite differences."""
+MAX_BF16_ERROR = 0.05
+"""The largest root mean square error of a pass under bfloat16 autocast, relative to the result in float32."""
 
 
-def _no_module(subject: Subject) -> str | None:
-    return None if subject.component.kind in RUNS else "it has no parameters and gives no numbers"
+def _is_no_module(subject: Subject) -> str | None:
+    return None if subject.component.kind in RUNS else "it is no module"
 
 
-@law(EVERY_KIND, "Every parameter gets a gradient, which is finite, and not zero throughout.", _no_module)
+@law(EVERY_KIND, "Every parameter gets a finite gradient that is not zero everywhere.", _is_no_module)
 def gradients(subject: Subject) -> None:
-    """In training, in every setting."""
-    for trial in trials(subject):
-        part = trial.build().train()
-        (trial.run(part) * 1.5).sin().sum().backward()
+    """Runs forward and backward in training, in every setting."""
+    for case in forward_passes(subject):
+        part = case.build().train()
+        (case.run(part) * 1.5).sin().sum().backward()
         for name, parameter in part.named_parameters():
             if parameter.grad is None:
-                broken(f"{trial.name}: the parameter {name} gets no gradient")
-            finite(parameter.grad, f"{trial.name}: the gradient of {name}")
+                broken(f"{case.name}: the parameter {name} gets no gradient")
+            finite(parameter.grad, f"{case.name}: the gradient of {name}")
             if not bool(parameter.grad.any()):
-                broken(f"{trial.name}: the gradient of {name} is zero throughout, so it would never be trained")
+                broken(f"{case.name}: the gradient of {name} is zero everywhere, so it would never be trained")
 
 
-@law(EVERY_KIND, "Gradients are the slopes that small steps show, in float64.", _no_module)
+@law(EVERY_KIND, "Gradients equal finite differences, in float64.", _is_no_module)
 def gradcheck(subject: Subject) -> None:
-    """Of inputs along a random direction (torch's own check), of each parameter along its gradient."""
-    for trial in trials(subject):
-        part = trial.build()
-        inputs = [each.clone().requires_grad_() for each in trial.inputs]
+    """Checks input gradients by torch.autograd.gradcheck, and parameter gradients along themselves."""
+    for case in forward_passes(subject):
+        part = case.build()
+        inputs = [each.clone().requires_grad_() for each in case.inputs]
 
-        def run(*values: Tensor, trial: Trial = trial, part: nn.Module = part) -> Tensor:
-            return trial.call(part, *values)
+        def run(*values: Tensor, case: ForwardPass = case, part: nn.Module = part) -> Tensor:
+            return case.call(part, *values)
 
         try:
             torch.autograd.gradcheck(run, inputs, fast_mode=True, check_undefined_grad=False)
         except GradcheckError as error:
-            broken(f"{trial.name}: {str(error).splitlines()[0]}")
-        _check_slopes(trial, part)
+            broken(f"{case.name}: {str(error).splitlines()[0]}")
+        _check_parameter_gradients(case, part)
 
 
-def _check_slopes(trial: Trial, part: nn.Module) -> None:
-    """A small step along a gradient must change the result by the gradient's square.
+def _check_parameter_gradients(case: ForwardPass, part: nn.Module) -> None:
+    """Compares the change of the output after a small step along a gradient with the squared norm of the gradient.
 
-    What a part keeps fixed on purpose, such as the vector of padding, has no gradient and so no part in the step.
+    Parameters that are fixed on purpose, such as the vector of padding, have no gradient and are not changed.
     """
-    out = trial.run(part)
+    out = case.run(part)
     weights = vectors(*out.shape, seed=11)
     parameters = [parameter for parameter in part.parameters() if parameter.requires_grad]
-    slopes = torch.autograd.grad((out * weights).sum(), parameters, allow_unused=True) if parameters else ()
-    for (name, parameter), slope in zip(part.named_parameters(), slopes, strict=True):
-        if slope is None or not bool(slope.any()):
+    parameter_gradients = (
+        torch.autograd.grad((out * weights).sum(), parameters, allow_unused=True) if parameters else ()
+    )
+    for (name, parameter), gradient in zip(part.named_parameters(), parameter_gradients, strict=True):
+        if gradient is None or not bool(gradient.any()):
             continue
-        step = STEP / float(slope.norm())
+        step = STEP / float(gradient.norm())
         with torch.no_grad():
             ends = []
             for sign in (1, -1):
-                parameter.add_(sign * step * slope)
-                ends.append(float((trial.run(part) * weights).sum()))
-                parameter.sub_(sign * step * slope)
-        seen, wanted = (ends[0] - ends[1]) / (2 * step), float(slope.square().sum())
-        if abs(seen - wanted) > 1e-4 * max(wanted, 1e-2):
-            broken(f"{trial.name}: by the gradient of {name} a step changes {wanted:.6g}, and it changes {seen:.6g}")
+                parameter.add_(sign * step * gradient)
+                ends.append(float((case.run(part) * weights).sum()))
+                parameter.sub_(sign * step * gradient)
+        actual, expected = (ends[0] - ends[1]) / (2 * step), float(gradient.square().sum())
+        if abs(actual - expected) > 1e-4 * max(expected, 1e-2):
+            broken(f"{case.name}: by the gradient of {name} a step changes {expected:.6g}, and it changes {actual:.6g}")
 
 
-@law(EVERY_KIND, "Under bfloat16 autocast the result stays close to that of float32.", _no_module)
+@law(EVERY_KIND, "Under bfloat16 autocast the result is close to that of float32.", _is_no_module)
 def autocast(subject: Subject) -> None:
-    """Within a few hundredths, and gradients are finite."""
-    for trial in trials(subject):
-        part = trial.build(stirred=False).float()
-        exact = trial.run(part, torch.float32).detach()
+    """Limits the relative error of outputs, and checks that gradients are finite."""
+    for case in forward_passes(subject):
+        part = case.build(perturbed=False).float()
+        exact = case.run(part, torch.float32).detach()
         with torch.autocast("cpu", torch.bfloat16):
-            rough = trial.run(part, torch.float32)
-        finite(rough.detach(), f"{trial.name}, under autocast")
+            rough = case.run(part, torch.float32)
+        finite(rough.detach(), f"{case.name}, under autocast")
         if not exact.numel() or not bool(exact.any()):
             continue
         error = float((rough.detach().float() - exact).square().mean().sqrt() / exact.square().mean().sqrt())
-        if error > HALF:
-            broken(f"{trial.name}: under autocast the result is off by {error:.1%}; allowed is {HALF:.0%}")
+        if error > MAX_BF16_ERROR:
+            broken(f"{case.name}: under autocast the result is off by {error:.1%}; allowed is {MAX_BF16_ERROR:.0%}")
         rough.float().sum().backward()
         for name, parameter in part.named_parameters():
             if parameter.grad is not None:
-                finite(parameter.grad, f"{trial.name}, under autocast: the gradient of {name}")
+                finite(parameter.grad, f"{case.name}, under autocast: the gradient of {name}")
 
 
-@law(EVERY_KIND, "Out of training, results with gradients, without them and in inference mode agree.", _no_module)
-def modes(subject: Subject) -> None:
-    """And asking twice gives the same."""
-    for trial in trials(subject):
-        part = trial.build()
-        wanted = trial.run(part).detach()
+@law(EVERY_KIND, "In evaluation mode, results with grad, without grad and in inference mode agree.", _is_no_module)
+def grad_modes(subject: Subject) -> None:
+    """Compares passes in all three modes, and a repeated one."""
+    for case in forward_passes(subject):
+        part = case.build()
+        wanted = case.run(part).detach()
         with torch.no_grad():
-            close(trial.run(part), wanted, f"{trial.name}, without gradients")
+            close(case.run(part), wanted, f"{case.name}, without gradients")
         with torch.inference_mode():
-            close(trial.run(part).clone(), wanted, f"{trial.name}, in inference mode")
-        close(trial.run(part), wanted, f"{trial.name}, asked again")
+            close(case.run(part).clone(), wanted, f"{case.name}, in inference mode")
+        close(case.run(part), wanted, f"{case.name}, repeated")
 
 
-@law(EVERY_KIND, "Saved and loaded into a new part, or copied, it gives the same numbers.", _no_module)
-def saving(subject: Subject) -> None:
-    """Through a file that executes nothing."""
-    for trial in trials(subject):
-        part = trial.build()
-        wanted = trial.run(part).detach()
+@law(EVERY_KIND, "Saved and loaded into a new part, or copied, it gives the same results.", _is_no_module)
+def state_dict(subject: Subject) -> None:
+    """Loads the state dict with weights_only into a part with another seed."""
+    for case in forward_passes(subject):
+        part = case.build()
+        wanted = case.run(part).detach()
         file = io.BytesIO()
         torch.save(part.state_dict(), file)
         file.seek(0)
-        other = trial.build(seed=1)
+        other = case.build(seed=1)
         other.load_state_dict(torch.load(file, weights_only=True))
-        same(trial.run(other).detach(), wanted, f"{trial.name}, loaded")
-        same(trial.run(copy.deepcopy(part)).detach(), wanted, f"{trial.name}, copied")
+        same(case.run(other).detach(), wanted, f"{case.name}, loaded")
+        same(case.run(copy.deepcopy(part)).detach(), wanted, f"{case.name}, copied")
 
 
-@law(EVERY_KIND, "The same seed gives the same numbers, and out of training chance plays no part.", _no_module)
-def seeds(subject: Subject) -> None:
-    """Building, training with dropout, and use."""
-    for trial in trials(subject):
-        first, again = trial.build(seed=3, stirred=False, dropout=0.3), trial.build(seed=3, stirred=False, dropout=0.3)
+@law(EVERY_KIND, "The same seed gives the same results, and evaluation mode is deterministic.", _is_no_module)
+def reproducibility(subject: Subject) -> None:
+    """Compares initial parameters, outputs in training with dropout, and outputs in evaluation."""
+    for case in forward_passes(subject):
+        first, again = (
+            case.build(seed=3, perturbed=False, dropout=0.3),
+            case.build(seed=3, perturbed=False, dropout=0.3),
+        )
         for (name, one), two in zip(first.named_parameters(), again.parameters(), strict=True):
-            same(two, one, f"{trial.name}: {name}, built again from the same seed")
+            same(two, one, f"{case.name}: {name}, built again from the same seed")
         runs = []
         for seed, training in ((4, False), (5, False), (6, True), (6, True)):
             torch.manual_seed(seed)
             first.train(training)
-            runs.append(trial.run(first).detach())
-        same(runs[1], runs[0], f"{trial.name}: out of training, after another seed")
-        same(runs[3], runs[2], f"{trial.name}: in training, from the same seed")
+            runs.append(case.run(first).detach())
+        same(runs[1], runs[0], f"{case.name}: out of training, after another seed")
+        same(runs[3], runs[2], f"{case.name}: in training, from the same seed")
 
 
-@law(EVERY_KIND, "It runs on shapes without numbers, with the same shape of result.", _no_module)
+@law(EVERY_KIND, "It runs on the meta device, with the same output shape.", _is_no_module)
 def meta_device(subject: Subject) -> None:
-    """Recipes are tried that way before they are trained."""
-    for trial in trials(subject):
-        with blueprint():
-            part = trial.subject.bench.build(trial.setting.options, trial.setting.dims(), _site(trial))
-            out = trial.call(part.double().eval(), *(each.to("meta") for each in trial.inputs))
+    """Runs on the meta device, as the check of a recipe does."""
+    for case in forward_passes(subject):
+        with meta_init():
+            part = case.subject.builder.build(case.setting.options, case.setting.dims(), _build_context(case))
+            out = case.call(part.double().eval(), *(each.to("meta") for each in case.inputs))
         if not out.is_meta:
-            broken(f"{trial.name}: on the meta device it gives numbers on {out.device}")
+            broken(f"{case.name}: on the meta device it returns a tensor on {out.device}")
 
 
-@law(EVERY_KIND, "Options that make no sense are refused when a recipe is read; others run.", once=True)
-def bad_options(subject: Subject) -> None:
-    """Every whole number of the options becomes 0, negative, odd and huge in turn."""
+@law(EVERY_KIND, "Invalid options are refused when a recipe is read; all others run.", once=True)
+def invalid_options(subject: Subject) -> None:
+    """Sets every integer option to 0, a negative, an odd and a huge value in turn."""
     component = subject.component
-    # A stack may well be hundreds of layers deep; trying it would only take long.
+    # A stack may have hundreds of layers; trying it would take long.
     huge = () if component.kind == "stack" else (LENGTH + 44,)
     for name in sizes(component.options_type):
         for value in (0, -1, 1, 7, *huge):
@@ -176,16 +181,16 @@ def bad_options(subject: Subject) -> None:
                 continue
             if value < 0:
                 broken(f"{name}: {value} is accepted")
-            for setting in settings(subject.bench, component, options):
-                _try_on_meta(subject, setting, f"{setting.name}, {name}: {value}")
+            for setting in settings(subject.builder, component, options):
+                _run_on_meta(subject, setting, f"{setting.name}, {name}: {value}")
 
 
-def _try_on_meta(subject: Subject, setting: Setting, what: str) -> None:
+def _run_on_meta(subject: Subject, setting: Setting, what: str) -> None:
     kind = subject.component.kind
-    inputs, call = RUNS[kind](subject, setting) if kind in RUNS else ((), ask)
+    inputs, call = RUNS[kind](subject, setting) if kind in RUNS else ((), attention_mask_of)
     try:
-        with blueprint(), torch.no_grad():
-            part = subject.bench.build(setting.options, setting.dims(), setting.site(subject.bench, kind))
+        with meta_init(), torch.no_grad():
+            part = subject.builder.build(setting.options, setting.dims(), setting.build_context(subject.builder, kind))
             call(part.double().eval() if isinstance(part, nn.Module) else part, *(each.to("meta") for each in inputs))
     except KitError:
         raise
@@ -193,5 +198,5 @@ def _try_on_meta(subject: Subject, setting: Setting, what: str) -> None:
         broken(f"{what} is not refused, and then {type(error).__name__}: {error}")
 
 
-def _site(trial: Trial) -> Site:
-    return trial.setting.site(trial.subject.bench, trial.subject.component.kind)
+def _build_context(case: ForwardPass) -> BuildContext:
+    return case.setting.build_context(case.subject.builder, case.subject.component.kind)

@@ -1,4 +1,4 @@
-"""Laws of feed-forward layers: each token by itself unless declared, whatever stands around it."""
+"""Laws of feed-forward networks: independence of tokens unless declared, padding, causality, incremental decoding."""
 
 from __future__ import annotations
 
@@ -8,51 +8,55 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kit.contracts.feedforward import Feedforward
-from kit.laws.batches import SIDES, cuts, layout_of, pieces, valid_of, vectors
-from kit.laws.comparing import close, same
+from kit.contracts.sublayer import Feedforward
+from kit.laws.assertions import close, same
+from kit.laws.batches import SIDES, layout_of, padding_mask_of, piece_sizes, slices, vectors
 from kit.laws.law import broken, law
+from kit.laws.reference_parts import ReferenceMask
 from kit.laws.setting import WIDTH
 from kit.laws.subject import Subject
-from kit.laws.surroundings import PlainMask
-from kit.layout import Layout
-from kit.scope import Scope
-from kit.state import State
+from kit.sequence.attention_context import AttentionContext
+from kit.sequence.batch_layout import BatchLayout
+from kit.sequence.cache import Cache
 
 LENGTH = 7
 
 
-def _run(part: Any, x: Tensor, layout: Layout, state: State | None = None, keys: Layout | None = None) -> Tensor:
-    mask = PlainMask() if part.site.causal else None
-    out: Tensor = part(layout.unpad(x), Scope(layout, keys or layout, mask), state)
+def _run(
+    part: Any, x: Tensor, layout: BatchLayout, state: Cache | None = None, keys: BatchLayout | None = None
+) -> Tensor:
+    mask = ReferenceMask() if part.build_context.causal else None
+    out: Tensor = part(layout.unpad(x), AttentionContext(layout, keys or layout, mask), state)
     return out
 
 
-def _steps(part: Any, x: Tensor, valid: Tensor | None, sizes: Sequence[int]) -> Tensor:
-    state, read, outs = part.start(), None, []
-    for piece in pieces(x.shape[1], sizes):
-        layout = layout_of(x.shape[0], piece.stop - piece.start, None if valid is None else valid[:, piece], read)
-        read = layout if read is None else read.join(layout)
-        outs.append(_run(part, x[:, piece], layout, state, read))
+def _steps(part: Any, x: Tensor, padding_mask: Tensor | None, sizes: Sequence[int]) -> Tensor:
+    state, past, outs = part.start(), None, []
+    for piece in slices(x.shape[1], sizes):
+        layout = layout_of(
+            x.shape[0], piece.stop - piece.start, None if padding_mask is None else padding_mask[:, piece], past
+        )
+        past = layout if past is None else past.join(layout)
+        outs.append(_run(part, x[:, piece], layout, state, past))
     return torch.cat(outs, 1)
 
 
-@law("feedforward", "The shape stays, in rows and packed.")
+@law("feedforward", "The output has the shape and dtype of the input, padded and packed.")
 def shape(subject: Subject) -> None:
-    """Also for one token, and for rows without any."""
+    """Runs single tokens, padded rows and rows without tokens."""
     for setting in subject.settings:
         part = subject.build(setting)
         for lengths in ((1,), (3, LENGTH), (0, 2)):
-            layout = layout_of(len(lengths), max(lengths), valid_of(lengths))
-            for lay in (layout, layout.packed()):
+            layout = layout_of(len(lengths), max(lengths), padding_mask_of(lengths))
+            for form in (layout, layout.packed()):
                 x = vectors(len(lengths), max(lengths), WIDTH)
-                out, wanted = _run(part, x, lay), lay.unpad(x)
+                out, wanted = _run(part, x, form), form.unpad(x)
                 if out.shape != wanted.shape or out.dtype != wanted.dtype:
                     broken(f"{setting.name}: gives {list(out.shape)} {out.dtype}, wanted {list(wanted.shape)}")
 
 
-def _unmoved(subject: Subject, found: Tensor, wanted: Tensor, what: str) -> None:
-    """The same bits; where tokens are regrouped, the same up to rounding."""
+def _unchanged(subject: Subject, found: Tensor, wanted: Tensor, what: str) -> None:
+    """Requires equal bits; equality up to rounding if the part regroups tokens."""
     assert issubclass(subject.component, Feedforward)
     (close if subject.component.regroups_tokens else same)(found, wanted, what)
 
@@ -64,11 +68,11 @@ def _mixes(subject: Subject) -> bool:
 
 @law(
     "feedforward",
-    "Each token is treated by itself, unless the part declares that it mixes them.",
+    "Each token is independent of all others, unless the part declares that it mixes tokens.",
     lambda subject: "it declares that it mixes tokens" if _mixes(subject) else None,
 )
-def token_by_token(subject: Subject) -> None:
-    """Changing one token changes no other, bit for bit; up to rounding where the part says that it regroups them."""
+def token_independence(subject: Subject) -> None:
+    """Changes one token, and compares all others bit for bit; up to rounding if the part regroups tokens."""
     for setting in subject.settings:
         part = subject.build(setting)
         layout = layout_of(2, LENGTH)
@@ -77,63 +81,65 @@ def token_by_token(subject: Subject) -> None:
         changed = x.clone()
         changed[0, 3] = vectors(WIDTH, seed=8)
         after = _run(part, changed, layout)
-        _unmoved(subject, after[1], before[1], f"{setting.name}: another row")
+        _unchanged(subject, after[1], before[1], f"{setting.name}: another row")
         others = torch.arange(LENGTH) != 3
         close(after[0, others], before[0, others], f"{setting.name}: other tokens of the row")
 
 
-@law("feedforward", "In a decoder nothing that comes later changes a token, bit for bit.")
+@law("feedforward", "In a decoder, later tokens do not change the output of earlier ones, bit for bit.")
 def causality(subject: Subject) -> None:
-    """Wherever the future begins."""
+    """Replaces tokens from every position on, and compares earlier outputs."""
     for setting in subject.settings:
         if not setting.causal:
             continue
         part = subject.build(setting)
         x, layout = vectors(2, LENGTH, WIDTH), layout_of(2, LENGTH)
         before = _run(part, x, layout)
-        for place in range(1, LENGTH):
+        for start in range(1, LENGTH):
             changed = x.clone()
-            changed[:, place:] = vectors(2, LENGTH - place, WIDTH, seed=8)
+            changed[:, start:] = vectors(2, LENGTH - start, WIDTH, seed=8)
             after = _run(part, changed, layout)
-            _unmoved(subject, after[:, :place], before[:, :place], f"{setting.name}, changed from {place} on")
+            _unchanged(subject, after[:, :start], before[:, :start], f"{setting.name}, changed from {start} on")
 
 
-@law("feedforward", "A text gets the same alone and beside others, padded on either side, and packed.")
-def padding(subject: Subject) -> None:
-    """Padding holds large numbers, which must not matter."""
+@law("feedforward", "A sequence gets the same output alone and in a batch, padded on either side, and packed.")
+def padding_invariance(subject: Subject) -> None:
+    """Compares batches, whose padding has large values, with packed and single sequences."""
     lengths = (3, LENGTH, 0, 1)
     for setting in subject.settings:
         part = subject.build(setting)
         for side in SIDES:
-            valid = valid_of(lengths, side)
-            assert valid is not None
-            x = vectors(4, LENGTH, WIDTH).masked_scatter(~valid[..., None], 50.0 * vectors(4, LENGTH, WIDTH, seed=4))
-            layout = layout_of(4, LENGTH, valid)
-            together = _run(part, x, layout)
-            close(_run(part, x, layout.packed()), together[valid], f"{setting.name}, {side} padding, packed")
+            padding_mask = padding_mask_of(lengths, side)
+            assert padding_mask is not None
+            x = vectors(4, LENGTH, WIDTH).masked_scatter(
+                ~padding_mask[..., None], 50.0 * vectors(4, LENGTH, WIDTH, seed=4)
+            )
+            layout = layout_of(4, LENGTH, padding_mask)
+            batched = _run(part, x, layout)
+            close(_run(part, x, layout.packed()), batched[padding_mask], f"{setting.name}, {side} padding, packed")
             for row in (0, 1, 3):
-                alone = _run(part, x[row][valid[row]][None], layout_of(1, lengths[row]))[0]
-                close(together[row][valid[row]], alone, f"{setting.name}, {side} padding, row {row} of {lengths}")
+                alone = _run(part, x[row][padding_mask[row]][None], layout_of(1, lengths[row]))[0]
+                close(batched[row][padding_mask[row]], alone, f"{setting.name}, {side} padding, row {row} of {lengths}")
 
 
-@law("feedforward", "State equals no state: token by token and in pieces, with padding, and after rows were chosen.")
-def steps(subject: Subject) -> None:
-    """In a decoder."""
+@law("feedforward", "Incremental decoding with a cache equals one pass, with padding, in pieces and after a reorder.")
+def incremental_decoding(subject: Subject) -> None:
+    """Compares decoding in pieces, and after a reorder, with one pass of a decoder."""
     for setting in subject.settings:
         if not setting.causal:
             continue
         part = subject.build(setting)
         x = vectors(3, LENGTH, WIDTH)
         for side in SIDES:
-            valid = valid_of((4, LENGTH, 1), side)
-            whole = _run(part, x, layout_of(3, LENGTH, valid))
-            for sizes in cuts(LENGTH):
-                found = _steps(part, x, valid, sizes)
-                close(found[valid], whole[valid], f"{setting.name}, {side} padding, pieces of {sizes}")
+            padding_mask = padding_mask_of((4, LENGTH, 1), side)
+            full = _run(part, x, layout_of(3, LENGTH, padding_mask))
+            for sizes in piece_sizes(LENGTH):
+                found = _steps(part, x, padding_mask, sizes)
+                close(found[padding_mask], full[padding_mask], f"{setting.name}, {side} padding, pieces of {sizes}")
         rows = torch.tensor([2, 0, 2])
         first, state = layout_of(3, 4), part.start()
         _run(part, x[:, :4], first, state)
-        state.select(rows)
+        state.reorder(rows)
         later = layout_of(3, LENGTH - 4, after=first)
         found = _run(part, x[rows, 4:], later, state, first.join(later))
-        close(found, _run(part, x, layout_of(3, LENGTH))[rows, 4:], f"{setting.name}, after choosing rows")
+        close(found, _run(part, x, layout_of(3, LENGTH))[rows, 4:], f"{setting.name}, after a reorder")

@@ -1,4 +1,4 @@
-"""What a law is: one sentence that every part of a kind must live up to, and a check that raises where it does not."""
+"""A law: one sentence that holds for every part of a kind, and a check that raises if it does not."""
 
 from __future__ import annotations
 
@@ -13,65 +13,65 @@ if TYPE_CHECKING:
 
 Check = Callable[["Subject"], None]
 Claim = Callable[["Subject"], str | None]
-"""Why the law does not concern a subject, because its part claims no such thing; None where it does."""
+"""Returns why the law does not apply to a subject, or None if it does."""
 
 EVERY_KIND = "part"
-"""The kind of laws that hold for every part that is built for a place in a model, whatever its own kind."""
+"""The kind of laws for all parts that are built into a model."""
 BUILT = frozenset({"attention", "position", "norm", "residual", "mask", "feedforward", "embedding", "stack", "head"})
-"""The kinds that are built for a place in a model; others are built with their options alone."""
+"""The kinds of parts that are built into a model; others are built with their options alone."""
 
 
 class LawBroken(KitError):
-    """A part does not live up to a law; says what was tried, what came out and what was wanted."""
+    """A part breaks a law; the message names the case, the actual result and the expected one."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """One law of one kind of part."""
+    """A law for one kind of part."""
 
     name: str
     kind: str
     sentence: str
     check: Check
-    """Raises LawBroken, or anything that the part itself raises."""
+    """Raises LawBroken, or an exception of the part, if the law is broken."""
     claim: Claim
     slow: bool = False
-    """Whether it takes many seconds for a part, so that it is left out unless asked for."""
+    """Whether the test takes many seconds, so that it only runs on request."""
     once: bool = False
-    """Whether the first set of options that it concerns is enough."""
+    """Whether only the first set of options is tested."""
 
     @property
     def title(self) -> str:
-        """Kind and name, for lists."""
+        """The kind and the name of the law."""
         return f"{self.kind}.{self.name}"
 
 
 LAWS: dict[str, Law] = {}
-"""Every law by its title, in the order in which they were written."""
+"""All laws by title, in the order of their definition."""
 
 
 def law(
     kind: str, sentence: str, claim: Claim | None = None, slow: bool = False, once: bool = False
 ) -> Callable[[Check], Check]:
-    """Makes a law of a function, under the function's name."""
+    """Registers a function as a law under its name."""
 
-    def enter(check: Check) -> Check:
+    def register(check: Check) -> Check:
         made = Law(check.__name__, kind, sentence, check, claim or _always, slow, once)
         LAWS[made.title] = made
         return check
 
-    return enter
+    return register
 
 
 def laws_of(kind: str) -> list[Law]:
-    """The laws that a part of this kind is held to; none where the kit has no laws for the kind."""
+    """Returns the laws for a kind of part; empty if there are none."""
     own = [each for each in LAWS.values() if each.kind == kind]
     every = [each for each in LAWS.values() if each.kind == EVERY_KIND]
     return own + every if kind in BUILT else own
 
 
 def broken(message: str) -> NoReturn:
-    """Say that the law is broken."""
+    """Raises LawBroken."""
     raise LawBroken(message)
 
 

@@ -1,6 +1,6 @@
-"""Which parts go together: every combination of attention, position, residual, mask and family builds, or is refused.
+"""Compatibility matrix: the combinations of attention, position, residual, mask and family that can be built.
 
-What refuses it is the same that refuses a recipe, so the matrix follows from what parts declare.
+Combinations are refused by the checks that refuse a recipe, so that the matrix follows from declared capabilities.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any
 
-from kit.component import Component, Dims, Options, Site
-from kit.contracts.attention import Abilities, Attention
-from kit.contracts.feedforward import Feedforward
+from kit.contracts.attention import Attention, Capabilities
 from kit.contracts.mask import Mask
 from kit.contracts.position import Position
-from kit.contracts.residual import Residual
+from kit.contracts.sublayer import Feedforward, Residual
 from kit.errors import Problem
-from kit.laws.trying import slot_of, tried
-from kit.model.assembly import Assembly
-from kit.recipe.bind import bind
+from kit.laws.option_grid import option_grid, slot_of
+from kit.model.builder import ModelBuilder
+from kit.plugin.component import BuildContext, Component, Dims, Options
+from kit.plugin.registry import Registry
 from kit.recipe.sections import ModelSection
-from kit.registry import Registry
+from kit.recipe.slot_schema import bind
 
 KINDS = ("attention", "position", "residual", "mask")
 AXES = (*KINDS, "family")
@@ -31,7 +30,7 @@ WIDTH, VOCABULARY, LENGTH = 16, 11, 64
 
 @dataclass(frozen=True)
 class Combination:
-    """A name for each axis; no mask is the mask of a text that is read both ways, or causal where it is written."""
+    """One name on each axis; without a mask, attention is bidirectional in an encoder and causal in a decoder."""
 
     attention: str
     position: str
@@ -40,10 +39,10 @@ class Combination:
     family: str
 
     @property
-    def sides(self) -> list[str]:
-        """What a refusal can name."""
+    def names_in_refusals(self) -> list[str]:
+        """The names that the message of a refusal may contain."""
         named = [self.attention, self.position, self.residual, self.mask, *self.family.split("-")]
-        return [side for side in named if side is not None]
+        return [name for name in named if name is not None]
 
     def __str__(self) -> str:
         return ", ".join(f"{each.name} {getattr(self, each.name) or 'none'}" for each in fields(self))
@@ -51,42 +50,44 @@ class Combination:
 
 @dataclass(frozen=True)
 class Pair:
-    """What came of two names on two axes, everything else being neutral."""
+    """The verdict on two names of two axes, with neutral parts on the other axes."""
 
     first: tuple[str, str]
     second: tuple[str, str]
     works: tuple[str, ...]
-    """The families in which it builds."""
+    """The families in which the pair can be built."""
     refusals: Mapping[str, tuple[str, ...]]
-    """What is said where it does not."""
+    """The error messages in the other families."""
 
 
 class Matrix:
-    """Combinations of what is installed."""
+    """Builds and checks combinations of installed parts."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.assembly = Assembly(registry)
+        self.builder = ModelBuilder(registry)
         self.check = cache(self._check)
-        self.written = cache(self._written)
+        self.section_of = cache(self._section_of)
 
     def names(self, axis: str) -> list[str]:
-        """What there is on an axis."""
+        """Returns the names on an axis."""
         return list(FAMILIES) if axis == "family" else self.registry.names(axis)
 
     @cached_property
     def neutral(self) -> Combination:
-        """Parts that can do everything, so that what is refused beside them is refused for its own sake."""
+        """The combination of parts with all capabilities, so that refusals are due to the parts that replace them."""
         return Combination(
-            self._first("attention", lambda part: issubclass(part, Attention) and part.abilities == Abilities()),
-            self._first("position", lambda part: issubclass(part, Position) and not part.places()),
-            self._first("residual", lambda part: issubclass(part, Residual) and part.enter is Residual.enter),
+            self._first("attention", lambda part: issubclass(part, Attention) and part.capabilities == Capabilities()),
+            self._first("position", lambda part: issubclass(part, Position) and not part.locations),
+            self._first(
+                "residual", lambda part: issubclass(part, Residual) and part.begin_stream is Residual.begin_stream
+            ),
             None,
             FAMILIES[0],
         )
 
     def pairs(self, one: str, other: str) -> Iterator[Pair]:
-        """All pairs of two axes, in every family (or in the one that is an axis)."""
+        """Yields all pairs of two axes, checked in every family, or in that of the pair."""
         for first in self.names(one):
             for second in self.names(other):
                 chosen = replace(self.neutral, **{one: first, other: second})
@@ -97,53 +98,53 @@ class Matrix:
                 yield Pair((one, first), (other, second), works, refusals)
 
     def recipe(self, chosen: Combination) -> dict[str, Any]:
-        """The model of a small recipe."""
+        """Returns the model section of a small recipe."""
         masks = self._masks(chosen)
         stack = {
             "depth": 2,
-            "attention": self.written("attention", chosen.attention),
-            "feedforward": self.written("feedforward", self._feedforward),
-            "residual": self.written("residual", chosen.residual),
+            "attention": self.section_of("attention", chosen.attention),
+            "feedforward": self.section_of("feedforward", self._feedforward),
+            "residual": self.section_of("residual", chosen.residual),
         }
         model: dict[str, Any] = {
             "family": chosen.family,
             "width": WIDTH,
             "vocabulary": VOCABULARY,
             "length": LENGTH,
-            "position": self.written("position", chosen.position),
-            "norm": self.written("norm", self._first("norm", _needs_nothing)),
+            "position": self.section_of("position", chosen.position),
+            "norm": self.section_of("norm", self._first("norm", _all_optional)),
         }
-        for side in chosen.family.split("-"):
-            model[side] = {**stack, "masks": masks[side]}
+        for tower in chosen.family.split("-"):
+            model[tower] = {**stack, "masks": masks[tower]}
         if chosen.family == "encoder-decoder":
             model["decoder"]["cross_attention"] = self._cross(chosen.attention)
         return model
 
     def needs(self, chosen: Combination) -> tuple[str, ...]:
-        """The facts of each token that the mask wants."""
+        """Returns the token features that the mask reads."""
         return () if chosen.mask is None else self._mask(chosen.mask).needs
 
     def _check(self, chosen: Combination) -> tuple[Problem, ...]:
         section = bind(ModelSection, self.registry).model_validate(self.recipe(chosen))
-        return tuple(self.assembly.check(section))
+        return tuple(self.builder.check(section))
 
     def _masks(self, chosen: Combination) -> dict[str, list[dict[str, Any]]]:
-        own = [] if chosen.mask is None else [self.written("mask", chosen.mask)]
-        writing = own
-        if chosen.mask is None or not self._mask(chosen.mask).writable:
-            writing = [self.written("mask", self._causal), *own]
-        return {"encoder": own, "decoder": writing}
+        own = [] if chosen.mask is None else [self.section_of("mask", chosen.mask)]
+        decoder = own
+        if chosen.mask is None or not self._mask(chosen.mask).is_autoregressive:
+            decoder = [self.section_of("mask", self._causal), *own]
+        return {"encoder": own, "decoder": decoder}
 
     def _mask(self, name: str) -> Mask:
         part = self.registry.find("mask", name).component
-        mask: Mask = self.assembly.build(self._options(part), Dims(WIDTH, length=LENGTH), Site(self.assembly))
+        mask: Mask = self.builder.build(self._options(part), Dims(WIDTH, length=LENGTH), BuildContext(self.builder))
         return mask
 
     def _cross(self, attention: str) -> dict[str, Any]:
-        """The same attention where it can look at a memory, else the neutral one."""
+        """Returns the same attention if it supports cross-attention, else the neutral one."""
         part = self.registry.find("attention", attention).component
         assert issubclass(part, Attention)
-        return self.written("attention", attention if part.abilities.reads_memory else self.neutral.attention)
+        return self.section_of("attention", attention if part.capabilities.reads_memory else self.neutral.attention)
 
     @property
     def _causal(self) -> str:
@@ -152,47 +153,49 @@ class Matrix:
     @property
     def _feedforward(self) -> str:
         return self._first(
-            "feedforward", lambda part: issubclass(part, Feedforward) and not part.mixes_tokens and _needs_nothing(part)
+            "feedforward", lambda part: issubclass(part, Feedforward) and not part.mixes_tokens and _all_optional(part)
         )
 
-    def _first(self, kind: str, suits: Any) -> str:
-        return next(part.name for part in self.registry.components(kind) if suits(part.component))
+    def _first(self, kind: str, predicate: Any) -> str:
+        return next(part.name for part in self.registry.components(kind) if predicate(part.component))
 
-    def _written(self, kind: str, name: str) -> dict[str, Any]:
-        """The part with small sizes, as a recipe writes it."""
-        return {**plain(self._options(self.registry.find(kind, name).component)), "use": name}
+    def _section_of(self, kind: str, name: str) -> dict[str, Any]:
+        """Returns a part with small sizes as plain data, as in a recipe."""
+        return {**plain_data(self._options(self.registry.find(kind, name).component)), "use": name}
 
     def _options(self, part: type[Component]) -> Options:
-        """The first that some place of a small model takes."""
-        sites = [Site(self.assembly, stack=side, causal=side == "decoder") for side in ("encoder", "decoder")]
-        dims = Dims(WIDTH, heads=4, head_width=4, vocabulary=VOCABULARY, length=LENGTH)
+        """Returns the first set of options that a small model accepts."""
+        contexts = [
+            BuildContext(self.builder, stack=tower, causal=tower == "decoder") for tower in ("encoder", "decoder")
+        ]
+        dims = Dims(WIDTH, heads=4, head_dim=4, vocabulary=VOCABULARY, length=LENGTH)
 
         def fits(options: Options) -> bool:
-            return any(not list(part.check(options, dims, site)) for site in sites)
+            return any(not list(part.check(options, dims, build_context)) for build_context in contexts)
 
-        return tried(part.options_type, self._fill, fits)[0]
+        return option_grid(part.options_type, self._fill, fits)[0]
 
     def _fill(self, kind: str) -> Options | None:
-        name = self._causal if kind == "mask" else self._first(kind, _needs_nothing)
+        name = self._causal if kind == "mask" else self._first(kind, _all_optional)
         return self.registry.find(kind, name).component.options_type.model_validate({"use": name})
 
 
-def plain(options: Options) -> dict[str, Any]:
-    """Options as a recipe would write them: what was set, and `use` always."""
-    written: dict[str, Any] = {"use": options.use}
+def plain_data(options: Options) -> dict[str, Any]:
+    """Returns options as plain data, as in a recipe: `use` and the values that were set."""
+    data: dict[str, Any] = {"use": options.use}
     for name in options.model_fields_set:
         value = getattr(options, name)
         if isinstance(value, list):
-            written[name] = [plain(item) if isinstance(item, Options) else item for item in value]
+            data[name] = [plain_data(item) if isinstance(item, Options) else item for item in value]
         else:
-            written[name] = plain(value) if isinstance(value, Options) else value
-    return written
+            data[name] = plain_data(value) if isinstance(value, Options) else value
+    return data
 
 
 def _messages(problems: tuple[Problem, ...]) -> tuple[str, ...]:
     return tuple(problem.message for problem in problems)
 
 
-def _needs_nothing(part: type[Component]) -> bool:
+def _all_optional(part: type[Component]) -> bool:
     fields_of = part.options_type.model_fields.values()
     return not any(field.is_required() or slot_of(field) for field in fields_of)

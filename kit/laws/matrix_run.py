@@ -1,4 +1,4 @@
-"""Tries a combination for real: one step of training, and writing with a state, against all at once."""
+"""Run of a combination: one training step, and incremental decoding compared with one pass."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from kit.laws.batches import pieces
-from kit.laws.comparing import close, finite
+from kit.laws.assertions import close, finite
+from kit.laws.batches import slices
 from kit.laws.law import broken
 from kit.laws.matrix import VOCABULARY, Combination, Matrix
 from kit.model.families import EncoderDecoder, EncoderModel, Model
-from kit.tokens import Tokens
+from kit.sequence.batch_layout import TokenBatch
 
-GIVEN, WRITTEN = 4, 3
-"""Tokens that are read at once, and those that follow one by one."""
+PROMPT, GENERATED = 4, 3
+"""The length of the prompt, which is prefilled at once, and the number of tokens that are decoded one by one."""
 
 
-def texts(needs: tuple[str, ...], seed: int) -> Tokens:
-    """Two texts, with the facts that a mask wants: 1 for what is read at once, 0 for what is written."""
-    length = GIVEN + WRITTEN
+def sequences(needs: tuple[str, ...], seed: int) -> TokenBatch:
+    """Returns two sequences with the token features that a mask reads: 1 in the prompt, 0 after it."""
+    length = PROMPT + GENERATED
     ids = torch.randint(1, VOCABULARY, (2, length), generator=torch.Generator().manual_seed(seed))
-    marked = (torch.arange(length) < GIVEN).long().expand(2, -1)
-    return Tokens(ids, facts=dict.fromkeys(needs, marked), right_padded=True)
+    marked = (torch.arange(length) < PROMPT).long().expand(2, -1)
+    return TokenBatch(ids, features=dict.fromkeys(needs, marked), right_padded=True)
 
 
 def run(matrix: Matrix, chosen: Combination, model: Model) -> None:
-    """A step of training, then writing; raises LawBroken where a number is wrong."""
-    source, target = (texts(matrix.needs(chosen), seed) for seed in (0, 1))
+    """Trains for one step, then decodes; raises LawBroken if a result is wrong."""
+    source, target = (sequences(matrix.needs(chosen), seed) for seed in (0, 1))
     train(model, source, target, str(chosen))
     if not isinstance(model, EncoderModel):
-        write(model.double().eval(), source, target, str(chosen))
+        decode(model.double().eval(), source, target, str(chosen))
 
 
-def train(model: Model, source: Tokens, target: Tokens, what: str) -> None:
-    """Forward, back and a step down; every number stays finite."""
+def train(model: Model, source: TokenBatch, target: TokenBatch, what: str) -> None:
+    """Runs forward, backward and an update; all values must stay finite."""
     model.train()
-    scores = _scores(model, source, target)
-    loss = F.cross_entropy(scores[:, :-1].flatten(0, 1), target.ids[:, 1:].flatten())
+    logits = _logits(model, source, target)
+    loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), target.ids[:, 1:].flatten())
     finite(loss.detach(), f"{what}: the loss")
     loss.backward()
     with torch.no_grad():
@@ -51,17 +51,17 @@ def train(model: Model, source: Tokens, target: Tokens, what: str) -> None:
 
 
 @torch.no_grad()
-def write(model: Any, source: Tokens, target: Tokens, what: str) -> None:
-    """The first tokens at once, then one by one."""
-    whole = _scores(model, source, target)
+def decode(model: Any, source: TokenBatch, target: TokenBatch, what: str) -> None:
+    """Decodes with a cache: prefills the prompt, then decodes one token at a time; compares logits with one pass."""
+    full = _logits(model, source, target)
     session = model.start(source) if isinstance(model, EncoderDecoder) else model.start()
-    parts = []
-    for piece in pieces(GIVEN + WRITTEN, (GIVEN, *(1,) * WRITTEN)):
-        facts = {name: fact[:, piece] for name, fact in target.facts.items()}
-        parts.append(session.step(Tokens(target.ids[:, piece], facts=facts, right_padded=True)))
-    close(torch.cat(parts, 1), whole, f"{what}: written step by step", 1e-9)
+    pieces = []
+    for piece in slices(PROMPT + GENERATED, (PROMPT, *(1,) * GENERATED)):
+        features = {name: feature[:, piece] for name, feature in target.features.items()}
+        pieces.append(session.step(TokenBatch(target.ids[:, piece], features=features, right_padded=True)))
+    close(torch.cat(pieces, 1), full, f"{what}: incremental decoding", 1e-9)
 
 
-def _scores(model: Model, source: Tokens, target: Tokens) -> torch.Tensor:
+def _logits(model: Model, source: TokenBatch, target: TokenBatch) -> torch.Tensor:
     out: torch.Tensor = model(source, target) if isinstance(model, EncoderDecoder) else model(target)
     return out

@@ -1,4 +1,4 @@
-"""The matrix in words: tables of what goes with what, and the reason for each refusal, once."""
+"""Tables of the compatibility matrix, with the reason for each refusal."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ LEGEND = "✓ in every family that takes each of the two by itself · ◐ in som
 
 @dataclass(frozen=True)
 class Table:
-    """Two axes; what came of each pair."""
+    """The verdicts on all pairs of two axes."""
 
     rows: str
     columns: str
     pairs: tuple[Pair, ...]
     alone: dict[tuple[str, str], frozenset[str]]
-    """In which families each name builds beside neutral parts."""
+    """The families in which each name can be built with neutral parts."""
 
     @property
     def is_full(self) -> bool:
-        """Whether every pair builds wherever each of the two does."""
+        """Whether every pair can be built in all families in which both names can."""
         return all(self.verdict(pair) == YES for pair in self.pairs)
 
     def verdict(self, pair: Pair) -> str:
-        """How far a pair goes together."""
+        """Returns whether a pair can be combined: yes, partly or no."""
         possible = (
             self.alone[pair.first] & self.alone[pair.second] if "family" not in (self.rows, self.columns) else None
         )
@@ -37,18 +37,18 @@ class Table:
         return YES if possible is None or possible <= set(pair.works) else PARTLY
 
     def reasons(self) -> list[str]:
-        """Every message, once; of a pair that one family refuses for its own reasons, only what names the pair."""
+        """Returns the error messages without duplicates; for a pair those that name both parts, if there are any."""
         found: dict[str, None] = {}
         for pair in self.pairs:
             if self.verdict(pair) != YES:
-                said = [message for messages in pair.refusals.values() for message in messages]
-                both = [message for message in said if all(name in message for _, name in (pair.first, pair.second))]
-                found |= dict.fromkeys(both or said)
+                reasons = [message for messages in pair.refusals.values() for message in messages]
+                both = [message for message in reasons if all(name in message for _, name in (pair.first, pair.second))]
+                found |= dict.fromkeys(both or reasons)
         return sorted(found)
 
 
 def tables(matrix: Matrix, axes: Iterable[str] = AXES) -> Iterator[Table]:
-    """One for each two axes."""
+    """Yields a table for each pair of axes."""
     chosen = list(axes)
     alone = {pair.first: frozenset[str]() for axis in AXES[:-1] for pair in matrix.pairs(axis, "family")}
     for axis in AXES[:-1]:
@@ -60,13 +60,13 @@ def tables(matrix: Matrix, axes: Iterable[str] = AXES) -> Iterator[Table]:
 
 
 def markdown(matrix: Matrix) -> str:
-    """The page of the documentation."""
+    """Renders the page of the documentation."""
     lines = [
         "# What goes with what",
         "",
         "Written by `kit matrix --write docs/compatibility.md`, from what the installed parts declare. A combination",
         "that is refused is refused when a recipe is read, with the messages listed under its table; all others build,",
-        "take a step of training and, in families that write, go on with a state. A test walks all pairs and many full",
+        "train for a step and, with a decoder, decode with a cache. A test runs all pairs and many full",
         "combinations. A decoder has a causal mask beside those that do not hide the future themselves.",
         "",
         f"{LEGEND}.",
@@ -83,7 +83,7 @@ def markdown(matrix: Matrix) -> str:
 
 
 def as_data(matrix: Matrix) -> list[dict[str, object]]:
-    """For programs."""
+    """Returns the matrix as data for JSON."""
     return [
         {
             pair.first[0]: pair.first[1],
@@ -98,7 +98,7 @@ def as_data(matrix: Matrix) -> list[dict[str, object]]:
 
 
 def grid(table: Table) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, and rows of a name and a sign for each column."""
+    """Returns the column names, and rows of a name and a sign for each column."""
     columns = list(dict.fromkeys(pair.second[1] for pair in table.pairs))
     rows: dict[str, list[str]] = {}
     for pair in table.pairs:

@@ -1,19 +1,19 @@
-"""Laws of norms: each vector by itself, of any size."""
+"""Laws of norms: shape, independence of tokens and numerical range."""
 
 from __future__ import annotations
 
 import torch
 
+from kit.laws.assertions import close, finite
 from kit.laws.batches import vectors
-from kit.laws.comparing import close, finite
 from kit.laws.law import broken, law
 from kit.laws.setting import WIDTH
 from kit.laws.subject import Subject
 
 
-@law("norm", "The shape stays, for vectors in any number of rows.")
+@law("norm", "The output has the shape and dtype of the input, for any leading axes.")
 def shape(subject: Subject) -> None:
-    """One vector, rows, rows of rows, none."""
+    """Normalises tensors of zero to three leading axes, and without vectors."""
     part = subject.build(subject.settings[0])
     for lead in ((), (3,), (2, 3), (2, 3, 4), (0,)):
         x = vectors(*lead, WIDTH)
@@ -21,21 +21,21 @@ def shape(subject: Subject) -> None:
             broken(f"gives {list(part(x).shape)} {part(x).dtype} for {list(x.shape)} {x.dtype}")
 
 
-@law("norm", "Each vector is normed by itself: no other vector of the batch has any influence.")
-def vector_by_vector(subject: Subject) -> None:
-    """In training too, since batch statistics would show there."""
+@law("norm", "Each vector is normalised independently of all others.")
+def token_independence(subject: Subject) -> None:
+    """Compares with vectors one by one, also in training, where batch statistics would be used."""
     part = subject.build(subject.settings[0])
     x = vectors(3, 4, WIDTH)
     for training in (False, True):
         part.train(training)
-        together = part(x)
+        batched = part(x)
         single = torch.stack([part(each) for each in x.flatten(0, 1)]).view_as(x)
-        close(together, single, f"{'in training' if training else 'out of training'}")
+        close(batched, single, f"{'in training' if training else 'out of training'}")
 
 
-@law("norm", "Zeros, huge and tiny vectors give finite numbers and finite gradients.")
-def extremes(subject: Subject) -> None:
-    """In float32, where there is less room."""
+@law("norm", "Zero, tiny and huge vectors give finite outputs and gradients.")
+def numerical_range(subject: Subject) -> None:
+    """Runs forward and backward in float32."""
     part = subject.build(subject.settings[0]).float()
     for name, size in (("zeros", 0.0), ("tiny vectors", 1e-20), ("large vectors", 1e4), ("huge vectors", 1e15)):
         x = (size * vectors(3, WIDTH)).float().requires_grad_()

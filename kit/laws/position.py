@@ -1,4 +1,4 @@
-"""Laws of positions: where a token stands is all that counts, not how texts are cut or what was read before."""
+"""Laws of positions: offsets, shifts, length limits and precision."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor
 
 from kit.contracts.position import Position
 from kit.errors import KitError
+from kit.laws.assertions import close, finite
 from kit.laws.batches import layout_of, vectors
-from kit.laws.comparing import close, finite
 from kit.laws.law import broken, law
+from kit.laws.reference_parts import ReferenceMask
 from kit.laws.setting import WIDTH, Setting
 from kit.laws.subject import Subject
-from kit.laws.surroundings import PlainMask
-from kit.layout import Layout
-from kit.scope import Scope
+from kit.sequence.attention_context import AttentionContext
+from kit.sequence.batch_layout import BatchLayout
 
-LONG = 12
+LENGTH = 12
 
 
 def _parts(subject: Subject) -> Iterator[tuple[Setting, Any]]:
@@ -27,27 +27,27 @@ def _parts(subject: Subject) -> Iterator[tuple[Setting, Any]]:
         yield setting, subject.build(setting)
 
 
-def _layout(length: int, shift: int = 0, rows: int = 1) -> Layout:
-    return layout_of(rows, length, facts={"position": torch.arange(length)[None].expand(rows, -1) + shift})
+def _layout(length: int, shift: int = 0, rows: int = 1) -> BatchLayout:
+    return layout_of(rows, length, features={"position": torch.arange(length)[None].expand(rows, -1) + shift})
 
 
-def scores(part: Any, setting: Setting, queries: Layout, keys: Layout, q: Tensor, k: Tensor) -> Tensor:
-    """Everything that a position does to scores: [B, H, Q, K]."""
-    mask = PlainMask() if setting.causal else None
-    scope = Scope(queries, keys, mask, part)
-    result = scope.scores(scope.rotate_queries(q), scope.rotate_keys(k), 0.5)
-    # What is hidden is of no concern.
-    return result if scope.allowed is None else result.masked_fill(~scope.allowed, 0.0)
+def scores(part: Any, setting: Setting, queries: BatchLayout, keys: BatchLayout, q: Tensor, k: Tensor) -> Tensor:
+    """Computes attention scores [B, H, Q, K] with rotation and biases of a position; masked ones are 0."""
+    mask = ReferenceMask() if setting.causal else None
+    context = AttentionContext(queries, keys, mask, part)
+    result = context.scores(context.rotate_queries(q), context.rotate_keys(k), 0.5)
+    # Masked scores are not compared.
+    return result if context.attention_mask is None else result.masked_fill(~context.attention_mask, 0.0)
 
 
 def _heads(setting: Setting, length: int, seed: int) -> Tensor:
     dims = setting.dims()
-    return vectors(1, dims.heads, length, dims.head_width, seed=seed)
+    return vectors(1, dims.heads, length, dims.head_dim, seed=seed)
 
 
 @law("position", "Vectors, queries, keys and scores keep their shape.")
 def shape(subject: Subject) -> None:
-    """For rows with positions of their own, for rows that share them, and for packed tokens."""
+    """Checks shapes for positions that rows share, for positions of each row, and for packed tokens."""
     for setting, part in _parts(subject):
         x, q = vectors(2, 5, WIDTH), _heads(setting, 5, 1).expand(2, -1, -1, -1)
         shared = torch.arange(5)[None]
@@ -67,64 +67,71 @@ def shape(subject: Subject) -> None:
             broken(f"{setting.name}: a bias is {list(bias.shape)}, wanted [1, {heads[1]}, 5, 5]")
 
 
-@law("position", "An offset equals a slice: what a later token gets does not depend on where reading began.")
-def offset_equals_slice(subject: Subject) -> None:
-    """As a decoder does that reads step by step."""
+@law(
+    "position",
+    "An offset equals a slice: the encoding of a token only depends on its position, also in incremental decoding.",
+)
+def position_offset(subject: Subject) -> None:
+    """Compares tokens that are decoded after others with those of one pass."""
     for setting, part in _parts(subject):
-        x, q, k = vectors(1, LONG, WIDTH), _heads(setting, LONG, 1), _heads(setting, LONG, 2)
-        whole = _layout(LONG)
-        embedded, full = part.embed(x, whole.at), scores(part, setting, whole, whole, q, k)
-        for start in (1, 5, LONG - 1):
-            later = layout_of(1, LONG - start, after=layout_of(1, start))
+        x, q, k = vectors(1, LENGTH, WIDTH), _heads(setting, LENGTH, 1), _heads(setting, LENGTH, 2)
+        whole = _layout(LENGTH)
+        embedded, full_scores = part.embed(x, whole.positions), scores(part, setting, whole, whole, q, k)
+        for start in (1, 5, LENGTH - 1):
+            later = layout_of(1, LENGTH - start, after=layout_of(1, start))
             what = f"{setting.name}, from token {start} on"
-            close(part.embed(x[:, start:], later.at), embedded[:, start:], f"{what}: vectors")
+            close(part.embed(x[:, start:], later.positions), embedded[:, start:], f"{what}: vectors")
             for side, values in (("query", q), ("key", k)):
-                turned = part.rotate(values[:, :, start:], later.at, side)
-                close(turned, part.rotate(values, whole.at, side)[:, :, start:], f"{what}: turned")
-            keys = part.rotate(k, whole.at, "key")
-            scope = Scope(later, layout_of(1, start).join(later), PlainMask() if setting.causal else None, part)
-            found = scope.scores(scope.rotate_queries(q[:, :, start:]), keys, 0.5)
-            found = found if scope.allowed is None else found.masked_fill(~scope.allowed, 0.0)
-            close(found, full[:, :, start:], f"{what}: scores")
+                rotated = part.rotate(values[:, :, start:], later.positions, side)
+                close(rotated, part.rotate(values, whole.positions, side)[:, :, start:], f"{what}: rotated")
+            keys = part.rotate(k, whole.positions, "key")
+            context = AttentionContext(
+                later, layout_of(1, start).join(later), ReferenceMask() if setting.causal else None, part
+            )
+            found = context.scores(context.rotate_queries(q[:, :, start:]), keys, 0.5)
+            found = found if context.attention_mask is None else found.masked_fill(~context.attention_mask, 0.0)
+            close(found, full_scores[:, :, start:], f"{what}: scores")
 
 
-def _relative(subject: Subject) -> str | None:
+def _absolute(subject: Subject) -> str | None:
     assert issubclass(subject.component, Position)
-    return None if subject.component.relative else "it does not declare that only distances count"
+    return None if subject.component.relative else "it does not declare to be relative"
 
 
-@law("position", "Only distances count, where the part declares it: moving a whole text changes no score.", _relative)
-def shift_equivariance(subject: Subject) -> None:
-    """By a little and by a lot."""
+@law("position", "Shifting all positions changes no attention score, if the part declares to be relative.", _absolute)
+def shift_invariance(subject: Subject) -> None:
+    """Compares scores and embeddings after small and large shifts."""
     for setting, part in _parts(subject):
-        x, q, k = vectors(1, LONG, WIDTH), _heads(setting, LONG, 1), _heads(setting, LONG, 2)
-        here = _layout(LONG)
-        wanted, embedded = scores(part, setting, here, here, q, k), part.embed(x, here.at)
+        x, q, k = vectors(1, LENGTH, WIDTH), _heads(setting, LENGTH, 1), _heads(setting, LENGTH, 2)
+        original = _layout(LENGTH)
+        wanted, embedded = scores(part, setting, original, original, q, k), part.embed(x, original.positions)
         for shift in (1, 37, 200):
-            there = _layout(LONG, shift)
-            close(scores(part, setting, there, there, q, k), wanted, f"{setting.name}, moved by {shift}", 1e-9)
-            close(part.embed(x, there.at), embedded, f"{setting.name}, vectors moved by {shift}")
+            shifted = _layout(LENGTH, shift)
+            close(scores(part, setting, shifted, shifted, q, k), wanted, f"{setting.name}, shifted by {shift}", 1e-9)
+            close(part.embed(x, shifted.positions), embedded, f"{setting.name}, vectors shifted by {shift}")
 
 
-@law("position", "Every position tells tokens apart: somewhere, order makes a difference, or it overrides no place.")
+@law("position", "The order of tokens makes a difference, unless the part has no location.")
 def order_matters(subject: Subject) -> None:
-    """Else it would be no position."""
+    """Compares embeddings, scores of stretched positions and scores of reversed keys."""
     for setting, part in _parts(subject):
-        if not part.places():
+        if not part.locations:
             continue
-        x, q, k = vectors(1, LONG, WIDTH), _heads(setting, LONG, 1), _heads(setting, LONG, 2)
-        near, far = _layout(LONG), layout_of(1, LONG, facts={"position": torch.arange(LONG)[None] * 3})
-        moved = not torch.equal(part.embed(x, near.at), part.embed(x, far.at))
-        spread = not torch.equal(scores(part, setting, near, near, q, k), scores(part, setting, far, far, q, k))
+        x, q, k = vectors(1, LENGTH, WIDTH), _heads(setting, LENGTH, 1), _heads(setting, LENGTH, 2)
+        near, far = _layout(LENGTH), layout_of(1, LENGTH, features={"position": torch.arange(LENGTH)[None] * 3})
+        embeddings_differ = not torch.equal(part.embed(x, near.positions), part.embed(x, far.positions))
+        distances_differ = not torch.equal(
+            scores(part, setting, near, near, q, k), scores(part, setting, far, far, q, k)
+        )
         flipped = scores(part, setting, near, near, q, k.flip(2)).flip(3)
-        turned = not torch.equal(flipped, scores(part, setting, near, near, q, k))
-        if not (moved or spread or turned):
-            broken(f"{setting.name}: no place makes any difference")
+        order_differs = not torch.equal(flipped, scores(part, setting, near, near, q, k))
+        if not (embeddings_differ or distances_differ or order_differs):
+            broken(f"{setting.name}: positions make no difference")
 
 
-@law("position", "Past the length that it was made for it does what `longest` says: goes on, or refuses with a reason.")
-def past_the_length(subject: Subject) -> None:
-    """Just past it, and far past it."""
+@law("position", "Positions beyond `longest` are refused with a reason; all others work.")
+def length_limit(subject: Subject) -> None:
+    """Runs positions below the limit, just above it and far above it."""
     for setting, part in _parts(subject):
         last = part.longest if part.longest is not None else setting.dims().length
         q, k = _heads(setting, 3, 1), _heads(setting, 3, 2)
@@ -132,7 +139,7 @@ def past_the_length(subject: Subject) -> None:
             layout = _layout(3, start)
             refused = None
             try:
-                finite(part.embed(vectors(1, 3, WIDTH), layout.at), f"{setting.name}: vectors at {start}")
+                finite(part.embed(vectors(1, 3, WIDTH), layout.positions), f"{setting.name}: vectors at {start}")
                 finite(scores(part, setting, layout, layout, q, k), f"{setting.name}: scores at {start}")
             except KitError as error:
                 if type(error) is not KitError and start < last:
@@ -142,22 +149,20 @@ def past_the_length(subject: Subject) -> None:
             if allowed and refused is not None:
                 raise refused
             if not allowed and refused is None:
-                broken(
-                    f"{setting.name}: `longest` is {part.longest}, and a token at {start + 2} is served all the same"
-                )
+                broken(f"{setting.name}: `longest` is {part.longest}, and position {start + 2} is not refused")
 
 
-@law("position", "Neighbours far into a text are told apart in half precision as in double.")
-def counts_exactly(subject: Subject) -> None:
-    """Whole numbers beyond 256 cannot be told apart in bfloat16, so positions must not be counted in it."""
+@law("position", "Large positions are exact in bfloat16: adjacent tokens differ as in float64.")
+def half_precision(subject: Subject) -> None:
+    """Compares with float64; positions must not be computed in bfloat16, which rounds integers above 256."""
     for setting, part in _parts(subject):
         last = part.longest if part.longest is not None else 2000
         layout = _layout(4, last - 4)
         q, k = _heads(setting, 4, 1).bfloat16(), _heads(setting, 4, 2).bfloat16()
         x = vectors(1, 4, WIDTH).bfloat16()
         part = part.bfloat16()
-        rough = part.embed(x, layout.at), scores(part, setting, layout, layout, q, k)
+        bf16 = part.embed(x, layout.positions), scores(part, setting, layout, layout, q, k)
         part = part.double()
-        exact = part.embed(x.double(), layout.at), scores(part, setting, layout, layout, q.double(), k.double())
-        for name, found, wanted in zip(("vectors", "scores"), rough, exact, strict=True):
+        exact = part.embed(x.double(), layout.positions), scores(part, setting, layout, layout, q.double(), k.double())
+        for name, found, wanted in zip(("vectors", "scores"), bf16, exact, strict=True):
             close(found.double(), wanted, f"{setting.name}: {name} at {last - 4} in bfloat16", 0.05)

@@ -1,4 +1,4 @@
-"""What came of holding a part to its laws: one verdict a law, printed as a short table."""
+"""Report of testing a part: one verdict for each law, printed as a table."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Outcome = Literal["passed", "failed", "not claimed"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one law."""
+    """The outcome of one law."""
 
     law: Law
     outcome: Outcome
     message: str = ""
-    """What went wrong, or why the law does not concern the part."""
+    """The violation, or why the law does not apply."""
     cause: Exception | None = None
-    """What was raised, with its traceback."""
+    """The exception, with its traceback."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Every law of a part's kind, in order."""
+    """The verdicts on a part, in the order of the laws."""
 
     part: str
-    """Kind and name of the part."""
+    """The kind and the name of the part."""
     verdicts: tuple[Verdict, ...]
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -36,12 +36,12 @@ class Report:
 
     @property
     def failures(self) -> list[Verdict]:
-        """The laws that it breaks."""
+        """The verdicts of broken laws."""
         return [verdict for verdict in self.verdicts if verdict.outcome == "failed"]
 
     @property
     def passed(self) -> bool:
-        """Whether it breaks none."""
+        """Whether no law is broken."""
         return not self.failures
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Laws of residuals: a stream that every sublayer is joined to, and that carries gradients through any depth."""
+"""Laws of residual streams: shape, contribution of every sublayer, and gradients through many layers."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kit.component import Site
 from kit.contracts.part import Part
-from kit.contracts.residual import Residual
+from kit.contracts.sublayer import Residual
+from kit.laws.assertions import close, finite, same
 from kit.laws.batches import vectors
-from kit.laws.comparing import close, finite, same
 from kit.laws.law import broken, law
+from kit.laws.reference_parts import ReferenceFeedforwardOptions
 from kit.laws.setting import WIDTH, Setting
-from kit.laws.subject import Subject, stir
-from kit.laws.surroundings import PlainFeedforwardOptions
+from kit.laws.subject import Subject, perturb
+from kit.plugin.component import BuildContext
 
 DEEP = 64
-FADING, GROWING = 1e-4, 1e4
-"""How much smaller or larger the gradient may be before the first layer than after the last."""
+MIN_RATIO, MAX_RATIO = 1e-4, 1e4
+"""The range of the gradient norm before the first layer, relative to that after the last."""
 
 
 class Sublayers:
-    """What stands in for the attention and the feed-forward of a layer; each token by itself."""
+    """Token-wise sublayers that replace the attention and the feed-forward network of a layer."""
 
-    def __init__(self, site: Site, setting: Setting) -> None:
+    def __init__(self, build_context: BuildContext, setting: Setting) -> None:
         self.parts: dict[str, Part] = {}
-        for name in site.sublayers:
-            part: Part = site.at(role=name).build(PlainFeedforwardOptions(bias=False), setting.dims())
+        for name in build_context.sublayers:
+            part: Part = build_context.at(role=name).build(ReferenceFeedforwardOptions(bias=False), setting.dims())
             self.parts[name] = part.double()
         self.calls: list[int] = []
 
     def functions(self) -> list[Any]:
-        """One function a sublayer."""
+        """Returns the sublayers as functions."""
 
         def apply(number: int, part: Part, x: Tensor) -> Tensor:
             self.calls.append(number)
@@ -46,33 +46,33 @@ class Sublayers:
 
 
 class Stream:
-    """Layers of one residual with sublayers of their own, in float64."""
+    """A residual stream through several layers with their sublayers, in float64."""
 
-    def __init__(self, subject: Subject, setting: Setting, depth: int, stirred: bool = True) -> None:
-        site = setting.site(subject.bench, "residual")
+    def __init__(self, subject: Subject, setting: Setting, depth: int, perturbed: bool = True) -> None:
+        build_context = setting.build_context(subject.builder, "residual")
         self.residuals: list[Residual] = []
         self.sublayers: list[Sublayers] = []
         for layer in range(depth):
-            here = replace(site, layer=layer, depth=depth, depths={site.stack: depth})
+            layer_context = replace(build_context, layer=layer, depth=depth, depths={build_context.stack: depth})
             torch.manual_seed(layer)
-            self.residuals.append(here.build(setting.options, setting.dims()).double().eval())
-            self.sublayers.append(Sublayers(here, setting))
-        if stirred:
-            stir(nn.ModuleList(self.residuals))
+            self.residuals.append(layer_context.build(setting.options, setting.dims()).double().eval())
+            self.sublayers.append(Sublayers(layer_context, setting))
+        if perturbed:
+            perturb(nn.ModuleList(self.residuals))
         for residual, sublayers in zip(self.residuals, self.sublayers, strict=True):
             residual.initialise(sublayers.parts)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Through all layers."""
-        x = self.residuals[0].enter(x)
+        """Applies all layers."""
+        x = self.residuals[0].begin_stream(x)
         for residual, sublayers in zip(self.residuals, self.sublayers, strict=True):
             x = residual(x, sublayers.functions())
-        return self.residuals[-1].leave(x)
+        return self.residuals[-1].end_stream(x)
 
 
-@law("residual", "The stream has the shape of the tokens when it is left, in rows and packed.")
+@law("residual", "The output of the stream has the shape and dtype of its input, padded and packed.")
 def shape(subject: Subject) -> None:
-    """Through two layers."""
+    """Runs a stream of two layers on padded and packed shapes."""
     for setting in subject.settings:
         stream = Stream(subject, setting, 2)
         for lead in ((2, 3), (5,), (1, 1)):
@@ -82,9 +82,9 @@ def shape(subject: Subject) -> None:
                 broken(f"{setting.name}: gives {list(out.shape)} {out.dtype} for {list(x.shape)} {x.dtype}")
 
 
-@law("residual", "Every sublayer is called once, in its order.")
+@law("residual", "Every sublayer is called exactly once, in order.")
 def each_sublayer_once(subject: Subject) -> None:
-    """Calling one twice would cost twice, and break its state."""
+    """Records calls; a second call would cost twice, and update its cache twice."""
     for setting in subject.settings:
         stream = Stream(subject, setting, 2)
         stream(vectors(2, 3, WIDTH))
@@ -93,26 +93,26 @@ def each_sublayer_once(subject: Subject) -> None:
                 broken(f"{setting.name}: sublayers were called in the order {sublayers.calls}, wanted [0, 1]")
 
 
-@law("residual", "Every sublayer counts: what comes out depends on each of them and on what went in.")
-def everything_joins(subject: Subject) -> None:
-    """By their gradients."""
+@law("residual", "The output depends on every sublayer and on the input.")
+def sublayers_contribute(subject: Subject) -> None:
+    """Checks the gradients of sublayer parameters and of the input."""
     for setting in subject.settings:
         stream = Stream(subject, setting, 2)
         x = vectors(2, 3, WIDTH).requires_grad_()
         (stream(x) * vectors(2, 3, WIDTH, seed=9)).sum().backward()
         for layer, sublayers in enumerate(stream.sublayers):
             for name, part in sublayers.parts.items():
-                slopes = [parameter.grad for parameter in part.parameters()]
-                if any(slope is None or not bool(slope.any()) for slope in slopes):
+                gradients = [parameter.grad for parameter in part.parameters()]
+                if any(gradient is None or not bool(gradient.any()) for gradient in gradients):
                     broken(f"{setting.name}: the {name} of layer {layer} has no influence")
         assert x.grad is not None
         if not bool(x.grad.any()):
-            broken(f"{setting.name}: what goes in has no influence")
+            broken(f"{setting.name}: the input has no influence")
 
 
-@law("residual", "Tokens do not mix: each gets what it would get by itself.")
-def token_by_token(subject: Subject) -> None:
-    """Sublayers here look at one token at a time, so nothing else may mix them."""
+@law("residual", "Each token is independent of all others.")
+def token_independence(subject: Subject) -> None:
+    """Compares with tokens one by one; sublayers are token-wise, so that only the residual could mix tokens."""
     for setting in subject.settings:
         stream = Stream(subject, setting, 2)
         x = vectors(2, 3, WIDTH)
@@ -120,38 +120,38 @@ def token_by_token(subject: Subject) -> None:
         close(stream(x), single, setting.name)
 
 
-def _identity(subject: Subject) -> str | None:
+def _not_identity(subject: Subject) -> str | None:
     assert issubclass(subject.component, Residual)
-    return None if subject.component.starts_as_identity else "it does not declare to begin as the identity"
+    return None if subject.component.starts_as_identity else "it does not declare to be the identity at initialization"
 
 
-@law("residual", "A layer gives back what it is given until it is trained, where the part declares that.", _identity)
-def identity_at_start(subject: Subject) -> None:
-    """Bit for bit, at any depth."""
+@law("residual", "An untrained layer is the identity, if the part declares that.", _not_identity)
+def identity_at_init(subject: Subject) -> None:
+    """Compares input and output bit for bit, at depths 1 and 12."""
     for setting in subject.settings:
         for depth in (1, 12):
-            stream = Stream(subject, setting, depth, stirred=False)
+            stream = Stream(subject, setting, depth, perturbed=False)
             x = vectors(2, 3, WIDTH)
             same(stream(x).detach(), x, f"{setting.name}, {depth} layers")
 
 
 @law(
     "residual",
-    f"Through {DEEP} layers gradients neither vanish nor explode: they change by less than {GROWING:g} times.",
+    f"Gradients through {DEEP} layers neither vanish nor explode: their norm changes by less than {MAX_RATIO:g} times.",
 )
 def deep_gradients(subject: Subject) -> None:
-    """As the part begins, with sublayers whose slopes have about the size of 1."""
+    """Measures the ratio of gradient norms at initialization, with sublayers that nearly preserve norms."""
     for setting in subject.settings:
-        stream = Stream(subject, setting, DEEP, stirred=False)
+        stream = Stream(subject, setting, DEEP, perturbed=False)
         x = vectors(2, 3, WIDTH).requires_grad_()
         out = stream(x)
         finite(out, f"{setting.name}, {DEEP} layers")
         wanted = vectors(*out.shape, seed=2)
-        (slope,) = torch.autograd.grad((out * wanted).sum(), x)
-        finite(slope, f"{setting.name}: the gradient after {DEEP} layers")
-        ratio = float(slope.norm() / wanted.norm())
-        if not FADING < ratio < GROWING:
+        (gradient,) = torch.autograd.grad((out * wanted).sum(), x)
+        finite(gradient, f"{setting.name}: the gradient after {DEEP} layers")
+        ratio = float(gradient.norm() / wanted.norm())
+        if not MIN_RATIO < ratio < MAX_RATIO:
             broken(
                 f"{setting.name}: the gradient changes by {ratio:.3g} through {DEEP} layers; "
-                f"allowed is {FADING:g} to {GROWING:g}"
+                f"allowed is {MIN_RATIO:g} to {MAX_RATIO:g}"
             )

@@ -1,4 +1,4 @@
-"""Laws of schedules: a pure function of the step, with rates that an optimizer can use."""
+"""Laws of schedules: finite factors, as a pure function of the step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kit.laws.subject import Subject
 STEPS = (1, 2, 10, 1000)
 
 
-def _made(subject: Subject) -> Schedule:
+def _schedule(subject: Subject) -> Schedule:
     assert issubclass(subject.component, Schedule)
     return subject.component(subject.options)
 
 
-@law("schedule", "The factor is finite and not negative at every step, also past the last one.")
-def usable(subject: Subject) -> None:
-    """For trainings of any length that it does not object to."""
-    schedule = _made(subject)
+@law("schedule", "The factor is finite and not negative at every step, also after the last one.")
+def finite_factor(subject: Subject) -> None:
+    """Computes factors for all numbers of steps that the schedule accepts."""
+    schedule = _schedule(subject)
     for steps in STEPS:
         if any(schedule.objections(steps)):
             continue
@@ -29,14 +29,14 @@ def usable(subject: Subject) -> None:
                 broken(f"step {step} of {steps}: the factor is {factor}; wanted a finite number, 0 or more")
 
 
-@law("schedule", "A step has one factor, whichever steps were asked for before: a resumed run has the rates it had.")
-def pure(subject: Subject) -> None:
-    """Forwards, backwards, and by a new one."""
-    asked = _made(subject)
+@law("schedule", "The factor only depends on the step, so that a resumed run has the same learning rates.")
+def stateless(subject: Subject) -> None:
+    """Compares factors computed forwards, backwards, and by a new schedule."""
+    schedule = _schedule(subject)
     steps = STEPS[-1]
-    forwards = [asked.factor(step, steps) for step in range(0, steps, 37)]
-    backwards = [asked.factor(step, steps) for step in reversed(range(0, steps, 37))][::-1]
-    anew = [_made(subject).factor(step, steps) for step in range(0, steps, 37)]
-    for number, (one, two, three) in enumerate(zip(forwards, backwards, anew, strict=True)):
+    forwards = [schedule.factor(step, steps) for step in range(0, steps, 37)]
+    backwards = [schedule.factor(step, steps) for step in reversed(range(0, steps, 37))][::-1]
+    recomputed = [_schedule(subject).factor(step, steps) for step in range(0, steps, 37)]
+    for number, (one, two, three) in enumerate(zip(forwards, backwards, recomputed, strict=True)):
         if not one == two == three:
-            broken(f"step {37 * number} has the factor {one}, asked again {two}, and in a new schedule {three}")
+            broken(f"step {37 * number} has the factor {one}, repeated {two}, and in a new schedule {three}")

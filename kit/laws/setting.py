@@ -1,4 +1,4 @@
-"""The places in a model where a part under trial can stand, and what surrounds it there."""
+"""Settings of a part under test: encoder, decoder or cross-attention, with masks and positions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from kit.component import Component, Dims, Options, Site
 from kit.contracts.attention import Attention
 from kit.contracts.mask import Both, Mask
-from kit.contracts.position import Place, Position
+from kit.contracts.position import Location, Position
 from kit.contracts.stack import Stack
 from kit.errors import Problem
-from kit.laws.bench import Bench
-from kit.laws.surroundings import Gaps, PlainMask, PlainPosition
-from kit.laws.trying import slot_of
+from kit.laws.option_grid import slot_of
+from kit.laws.reference_parts import GapsMask, ReferenceBuilder, ReferenceMask, ReferencePosition
+from kit.plugin.component import BuildContext, Component, Dims, Options
 
 WIDTH = 16
 MEMORY = 12
@@ -27,23 +26,23 @@ SYMBOLS = ("<pad>", "<a>", "<b>", "<c>", "a", "an", "and", "ant", "bee", "über"
 
 @dataclass(frozen=True)
 class Setting:
-    """One place."""
+    """One use of a part in a model."""
 
     name: str
     options: Options
     causal: bool = False
     memory: bool = False
     mask: Mask | None = None
-    places: frozenset[Place] = field(default=frozenset())
-    """Where a position is at work around an attention."""
+    locations: frozenset[Location] = field(default=frozenset())
+    """The locations at which a positional encoding is applied around attention."""
 
-    def site(self, bench: Bench, kind: str) -> Site:
-        """Where in a model of one layer this is."""
+    def build_context(self, builder: ReferenceBuilder, kind: str) -> BuildContext:
+        """Returns the build context in a model of one layer."""
         stack = "decoder" if self.causal else "encoder"
-        norm = bench.plain("norm")
+        norm = builder.reference("norm")
         assert norm is not None
-        return Site(
-            bench,
+        return BuildContext(
+            builder,
             ("model", stack, kind),
             stack=stack,
             role="cross_attention" if self.memory and kind == "attention" else kind,
@@ -54,12 +53,12 @@ class Setting:
         )
 
     def dims(self, **changes: Any) -> Dims:
-        """Small sizes."""
+        """Returns small dimensions of a model."""
         sizes = Dims(
             WIDTH,
             memory=MEMORY if self.memory else None,
             heads=HEADS,
-            head_width=WIDTH // HEADS,
+            head_dim=WIDTH // HEADS,
             vocabulary=VOCABULARY,
             symbols=SYMBOLS,
             length=LENGTH,
@@ -67,73 +66,73 @@ class Setting:
         return replace(sizes, **changes)
 
     def position(self, dims: Dims, component: type[Attention]) -> Position | None:
-        """A position that uses the places of this setting."""
-        if not self.places:
+        """Builds a position part that is applied at the locations of this setting."""
+        if not self.locations:
             return None
-        return PlainPosition(self.places, component.head_shape(self.options, dims)[0])
+        return ReferencePosition(self.locations, component.head_shape(self.options, dims)[0])
 
 
-def settings(bench: Bench, component: type[Component], options: Options) -> list[Setting]:
-    """Every place where a part with these options may stand, by what it declares and by its own check."""
+def settings(builder: ReferenceBuilder, component: type[Component], options: Options) -> list[Setting]:
+    """Returns all settings that a part with these options supports, by its capabilities and its check."""
     if issubclass(component, Attention):
-        wanted = _around_attention(component, options)
+        candidates = _attention_settings(component, options)
     elif issubclass(component, Stack):
-        wanted = _stacks(bench, component, options)
+        candidates = _stack_settings(builder, component, options)
     else:
-        sides = (Setting("in an encoder", options), Setting("in a decoder", options, causal=True))
-        wanted = iter(sides[:1] if component.kind in ("mask", "embedding", "head", "norm") else sides)
+        towers = (Setting("in an encoder", options), Setting("in a decoder", options, causal=True))
+        candidates = iter(towers[:1] if component.kind in ("mask", "embedding", "head", "norm") else towers)
     found: dict[tuple[str, bool], Setting] = {}
-    for setting in wanted:
+    for setting in candidates:
         key = (setting.name, setting.memory)
-        if key not in found and not problems(bench, component, setting):
+        if key not in found and not problems(builder, component, setting):
             found[key] = setting
     return list(found.values())
 
 
-def problems(bench: Bench, component: type[Component], setting: Setting) -> list[Problem]:
-    """What stands against it there."""
-    return list(component.check(setting.options, setting.dims(), setting.site(bench, component.kind)))
+def problems(builder: ReferenceBuilder, component: type[Component], setting: Setting) -> list[Problem]:
+    """Returns the objections of the part to a setting."""
+    return list(component.check(setting.options, setting.dims(), setting.build_context(builder, component.kind)))
 
 
-def _around_attention(component: type[Attention], options: Options) -> Iterator[Setting]:
-    able = component.abilities
-    causal, gaps = PlainMask(), Gaps()
-    masked = bool(able.masks)
-    used = able.positions & {"rotate", "bias", "interact"}
-    if able.reads_self:
+def _attention_settings(component: type[Attention], options: Options) -> Iterator[Setting]:
+    capabilities = component.capabilities
+    causal, gaps = ReferenceMask(), GapsMask()
+    masked = bool(capabilities.masks)
+    locations = capabilities.positions & {"rotate", "bias", "content_bias"}
+    if capabilities.reads_self:
         yield Setting("in an encoder", options)
-        if used:
-            yield Setting("in an encoder with positions", options, places=used)
+        if locations:
+            yield Setting("in an encoder with positions", options, locations=locations)
         if masked:
             yield Setting("under a causal mask", options, mask=causal)
-        if "pairs" in able.masks:
-            yield Setting("under a mask with gaps", options, mask=gaps, places=used)
-        if able.steps and masked:
+        if "pairs" in capabilities.masks:
+            yield Setting("under a mask with gaps", options, mask=gaps, locations=locations)
+        if capabilities.incremental and masked:
             yield Setting("in a decoder", options, causal=True, mask=causal)
-        if able.steps and masked and used:
-            yield Setting("in a decoder with positions", options, causal=True, mask=causal, places=used)
-        if able.steps and "pairs" in able.masks:
+        if capabilities.incremental and masked and locations:
+            yield Setting("in a decoder with positions", options, causal=True, mask=causal, locations=locations)
+        if capabilities.incremental and "pairs" in capabilities.masks:
             both = Both(causal, gaps)
-            yield Setting("in a decoder under a mask with gaps", options, causal=True, mask=both, places=used)
-    if able.reads_memory:
-        yield Setting("looking at a memory", options, causal=able.steps, memory=True)
+            yield Setting("in a decoder under a mask with gaps", options, causal=True, mask=both, locations=locations)
+    if capabilities.reads_memory:
+        yield Setting("in cross-attention", options, causal=capabilities.incremental, memory=True)
 
 
-def _stacks(bench: Bench, component: type[Stack], options: Options) -> Iterator[Setting]:
-    """As an encoder, a decoder and a decoder with a memory; slots are filled as far as the stack lets them."""
+def _stack_settings(builder: ReferenceBuilder, component: type[Stack], options: Options) -> Iterator[Setting]:
+    """Yields an encoder, a decoder and a decoder with cross-attention, with optional slots filled where possible."""
     empty = {
         name: slot
         for name, each in type(options).model_fields.items()
         if (slot := slot_of(each)) is not None and not getattr(options, name)
     }
-    sides: list[tuple[str, dict[str, Any]]] = [("as an encoder", {}), ("as a decoder", {"causal": True})]
+    towers: list[tuple[str, dict[str, Any]]] = [("as an encoder", {}), ("as a decoder", {"causal": True})]
     if component.reads_memory:
-        sides.append(("as a decoder with a memory", {"causal": True, "memory": True}))
-    for name, side in sides:
+        towers.append(("as a decoder with cross-attention", {"causal": True, "memory": True}))
+    for name, side in towers:
         for count in range(len(empty), -1, -1):
             for chosen in combinations(empty, count):
                 filled = {
-                    each: [bench.plain(empty[each][0])] if empty[each][1] else bench.plain(empty[each][0])
+                    each: [builder.reference(empty[each][0])] if empty[each][1] else builder.reference(empty[each][0])
                     for each in chosen
                 }
                 if None not in filled.values():

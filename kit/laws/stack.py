@@ -1,4 +1,4 @@
-"""Laws of stacks: what a model relies on, whatever its layers are made of."""
+"""Laws of stacks: shape, padding, causality, incremental decoding and observation."""
 
 from __future__ import annotations
 
@@ -8,155 +8,167 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kit.contracts.stack import Memory
-from kit.laws.batches import SIDES, cuts, layout_of, pieces, valid_of, vectors
-from kit.laws.comparing import close, finite, same
+from kit.contracts.stack import EncoderOutput
+from kit.laws.assertions import close, finite, same
+from kit.laws.batches import SIDES, layout_of, padding_mask_of, piece_sizes, slices, vectors
 from kit.laws.law import broken, law
 from kit.laws.setting import MEMORY, WIDTH, Setting
 from kit.laws.subject import Subject
-from kit.layout import Layout
-from kit.watching import Recorder, Watcher
+from kit.sequence.batch_layout import BatchLayout
+from kit.sequence.observer import AttentionObserver, AttentionRecorder
 
 LENGTH = 7
-MEMORIES = (3, 5, 4)
+MEMORY_LENGTHS = (3, 5, 4)
 
 
-class Running:
-    """A stack in a setting, with a memory for three rows where it has one."""
+class StackRunner:
+    """A stack that is built in a setting, with an encoder output of three rows for cross-attention."""
 
     def __init__(self, subject: Subject, setting: Setting) -> None:
         self.part: Any = subject.build(setting)
         self.setting = setting
 
-    def memory(self, rows: Sequence[int], side: Any = "right", packed: bool = False) -> Memory | None:
-        """What a decoder looks at."""
+    def memory(self, rows: Sequence[int], side: Any = "right", packed: bool = False) -> EncoderOutput | None:
+        """Returns the encoder output of rows; None without cross-attention."""
         if not self.setting.memory:
             return None
-        lengths = [MEMORIES[row] for row in rows]
-        x = vectors(3, max(MEMORIES), MEMORY, seed=7)
-        kept = torch.stack(
-            [x[row] if side == "right" else x[row].roll(max(MEMORIES) - MEMORIES[row], 0) for row in rows]
+        lengths = [MEMORY_LENGTHS[row] for row in rows]
+        x = vectors(3, max(MEMORY_LENGTHS), MEMORY, seed=7)
+        encoder_output = torch.stack(
+            [x[row] if side == "right" else x[row].roll(max(MEMORY_LENGTHS) - MEMORY_LENGTHS[row], 0) for row in rows]
         )
-        kept = kept[:, : max(lengths)] if side == "right" else kept[:, -max(lengths) :]
-        layout = layout_of(len(rows), max(lengths), valid_of(lengths, side))
+        encoder_output = encoder_output[:, : max(lengths)] if side == "right" else encoder_output[:, -max(lengths) :]
+        layout = layout_of(len(rows), max(lengths), padding_mask_of(lengths, side))
         layout = layout.packed() if packed else layout
-        return Memory(layout.unpad(kept), layout)
+        return EncoderOutput(layout.unpad(encoder_output), layout)
 
     def __call__(
-        self, x: Tensor, layout: Layout, memory: Memory | None = None, watcher: Watcher | None = None
+        self,
+        x: Tensor,
+        layout: BatchLayout,
+        memory: EncoderOutput | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """All at once."""
-        out: Tensor = self.part(self.part.embed(layout.unpad(x), layout.at_flat), layout, memory, None, watcher)
+        """Returns the output for full sequences, [B, L, D] or packed [N, D]."""
+        out: Tensor = self.part(
+            self.part.embed(layout.unpad(x), layout.packed_positions), layout, memory, None, observer
+        )
         return out
 
-    def steps(self, x: Tensor, valid: Tensor | None, sizes: Sequence[int], memory: Memory | None) -> Tensor:
-        """Piece by piece."""
-        state, read, outs = self.part.start(), None, []
-        for piece in pieces(x.shape[1], sizes):
-            layout = layout_of(x.shape[0], piece.stop - piece.start, None if valid is None else valid[:, piece], read)
-            read = layout if read is None else read.join(layout)
-            outs.append(self.part(self.part.embed(x[:, piece], layout.at), layout, memory, state))
+    def steps(
+        self, x: Tensor, padding_mask: Tensor | None, sizes: Sequence[int], memory: EncoderOutput | None
+    ) -> Tensor:
+        """Returns the output [B, L, D] for sequences in pieces with a cache."""
+        cache, past, outs = self.part.start(), None, []
+        for piece in slices(x.shape[1], sizes):
+            layout = layout_of(
+                x.shape[0], piece.stop - piece.start, None if padding_mask is None else padding_mask[:, piece], past
+            )
+            past = layout if past is None else past.join(layout)
+            outs.append(self.part(self.part.embed(x[:, piece], layout.positions), layout, memory, cache))
         return torch.cat(outs, 1)
 
 
-@law("stack", "The shape stays, in rows and packed.")
+@law("stack", "The output has the shape and dtype of the input, padded and packed.")
 def shape(subject: Subject) -> None:
-    """Also for single tokens and rows without any."""
+    """Runs single tokens, padded rows and rows without tokens."""
     for setting in subject.settings:
-        running = Running(subject, setting)
+        runner = StackRunner(subject, setting)
         for lengths in ((1, 1, 1), (3, LENGTH, 0)):
-            layout = layout_of(3, max(lengths), valid_of(lengths))
+            layout = layout_of(3, max(lengths), padding_mask_of(lengths))
             for packed in (False, True):
-                lay = layout.packed() if packed else layout
+                form = layout.packed() if packed else layout
                 x = vectors(3, max(lengths), WIDTH)
-                out, wanted = running(x, lay, running.memory(range(3), packed=packed)), lay.unpad(x)
+                out, wanted = runner(x, form, runner.memory(range(3), packed=packed)), form.unpad(x)
                 if out.shape != wanted.shape or out.dtype != wanted.dtype:
                     broken(f"{setting.name}: gives {list(out.shape)} {out.dtype}, wanted {list(wanted.shape)}")
                 finite(out, f"{setting.name}, texts of {lengths}")
 
 
-@law("stack", "A text gets the same alone and beside others, padded on either side, and packed.")
-def padding(subject: Subject) -> None:
-    """Memories are padded too."""
+@law("stack", "A sequence gets the same output alone and in a batch, padded on either side, and packed.")
+def padding_invariance(subject: Subject) -> None:
+    """Compares batches with packed and single sequences; encoder outputs are padded too."""
     lengths = (3, LENGTH, 1)
     for setting in subject.settings:
-        running = Running(subject, setting)
+        runner = StackRunner(subject, setting)
         for side in SIDES:
-            valid = valid_of(lengths, side)
-            assert valid is not None
-            x = vectors(3, LENGTH, WIDTH).masked_scatter(~valid[..., None], 50.0 * vectors(3, LENGTH, WIDTH, seed=4))
-            layout = layout_of(3, LENGTH, valid)
-            together = running(x, layout, running.memory(range(3), side))
-            packed = running(x, layout.packed(), running.memory(range(3), side, packed=True))
-            close(packed, together[valid], f"{setting.name}, {side} padding, packed")
+            padding_mask = padding_mask_of(lengths, side)
+            assert padding_mask is not None
+            x = vectors(3, LENGTH, WIDTH).masked_scatter(
+                ~padding_mask[..., None], 50.0 * vectors(3, LENGTH, WIDTH, seed=4)
+            )
+            layout = layout_of(3, LENGTH, padding_mask)
+            batched = runner(x, layout, runner.memory(range(3), side))
+            packed = runner(x, layout.packed(), runner.memory(range(3), side, packed=True))
+            close(packed, batched[padding_mask], f"{setting.name}, {side} padding, packed")
             for row in range(3):
-                alone = running(x[row][valid[row]][None], layout_of(1, lengths[row]), running.memory([row]))[0]
-                close(together[row][valid[row]], alone, f"{setting.name}, {side} padding, row {row} of {lengths}")
+                alone = runner(x[row][padding_mask[row]][None], layout_of(1, lengths[row]), runner.memory([row]))[0]
+                close(batched[row][padding_mask[row]], alone, f"{setting.name}, {side} padding, row {row} of {lengths}")
 
 
-@law("stack", "A decoder never sees the future: what comes later changes no token, bit for bit.")
+@law("stack", "In a decoder, later tokens do not change the output of earlier ones, bit for bit.")
 def causality(subject: Subject) -> None:
-    """Wherever the future begins."""
+    """Replaces tokens from every position on, and compares earlier outputs."""
     for setting in subject.settings:
         if not setting.causal:
             continue
-        running = Running(subject, setting)
-        x, layout, memory = vectors(3, LENGTH, WIDTH), layout_of(3, LENGTH), running.memory(range(3))
+        runner = StackRunner(subject, setting)
+        x, layout, memory = vectors(3, LENGTH, WIDTH), layout_of(3, LENGTH), runner.memory(range(3))
         with torch.no_grad():
-            before = running(x, layout, memory)
-            for place in range(1, LENGTH):
+            before = runner(x, layout, memory)
+            for start in range(1, LENGTH):
                 changed = x.clone()
-                changed[:, place:] = vectors(3, LENGTH - place, WIDTH, seed=8)
-                after = running(changed, layout, memory)
-                same(after[:, :place], before[:, :place], f"{setting.name}, changed from {place} on")
-                if torch.equal(after[:, place:], before[:, place:]):
+                changed[:, start:] = vectors(3, LENGTH - start, WIDTH, seed=8)
+                after = runner(changed, layout, memory)
+                same(after[:, :start], before[:, :start], f"{setting.name}, changed from {start} on")
+                if torch.equal(after[:, start:], before[:, start:]):
                     broken(f"{setting.name}: tokens make no difference")
 
 
-@law("stack", "State equals no state: token by token and in pieces, with padding on either side.")
-def steps(subject: Subject) -> None:
-    """In a decoder."""
+@law("stack", "Incremental decoding with a cache equals one pass: token by token, in pieces, padded on either side.")
+def incremental_decoding(subject: Subject) -> None:
+    """Compares decoding in pieces with one pass of a decoder."""
     for setting in subject.settings:
         if not setting.causal:
             continue
-        running = Running(subject, setting)
+        runner = StackRunner(subject, setting)
         x = vectors(3, LENGTH, WIDTH)
         for side in SIDES:
-            valid = valid_of((4, LENGTH, 1), side)
-            memory = running.memory(range(3), side)
+            padding_mask = padding_mask_of((4, LENGTH, 1), side)
+            memory = runner.memory(range(3), side)
             with torch.no_grad():
-                whole = running(x, layout_of(3, LENGTH, valid), memory)
-                for sizes in cuts(LENGTH):
-                    found = running.steps(x, valid, sizes, memory)
-                    close(found[valid], whole[valid], f"{setting.name}, {side} padding, pieces of {sizes}")
+                full = runner(x, layout_of(3, LENGTH, padding_mask), memory)
+                for sizes in piece_sizes(LENGTH):
+                    found = runner.steps(x, padding_mask, sizes, memory)
+                    close(found[padding_mask], full[padding_mask], f"{setting.name}, {side} padding, pieces of {sizes}")
 
 
-@law("stack", "Rows chosen from a state go on as if each were decoded alone.")
-def select(subject: Subject) -> None:
-    """One twice, one not at all."""
+@law("stack", "After a reorder of the cache each row continues as if it was decoded alone.")
+def cache_reorder(subject: Subject) -> None:
+    """Reorders the cache after four tokens: one row occurs twice."""
     for setting in subject.settings:
         if not setting.causal:
             continue
-        running = Running(subject, setting)
-        x, memory, rows = vectors(3, LENGTH, WIDTH), running.memory(range(3)), torch.tensor([2, 0, 2, 1])
+        runner = StackRunner(subject, setting)
+        x, memory, rows = vectors(3, LENGTH, WIDTH), runner.memory(range(3)), torch.tensor([2, 0, 2, 1])
         with torch.no_grad():
-            whole = running(x, layout_of(3, LENGTH), memory)
-            state, first = running.part.start(), layout_of(3, 4)
-            running.part(running.part.embed(x[:, :4], first.at), first, memory, state)
-            state.select(rows)
-            later = layout_of(4, LENGTH - 4, after=first.select(rows))
-            memory = None if memory is None else memory.select(rows)
-            found = running.part(running.part.embed(x[rows, 4:], later.at), later, memory, state)
-        close(found, whole[rows, 4:], f"{setting.name}, after choosing rows")
+            full = runner(x, layout_of(3, LENGTH), memory)
+            cache, first = runner.part.start(), layout_of(3, 4)
+            runner.part(runner.part.embed(x[:, :4], first.positions), first, memory, cache)
+            cache.reorder(rows)
+            later = layout_of(4, LENGTH - 4, after=first.reorder(rows))
+            memory = None if memory is None else memory.reorder(rows)
+            found = runner.part(runner.part.embed(x[rows, 4:], later.positions), later, memory, cache)
+        close(found, full[rows, 4:], f"{setting.name}, after a reorder")
 
 
-@law("stack", "Watched equals unwatched.")
-def watched(subject: Subject) -> None:
-    """With padding."""
+@law("stack", "Observation changes nothing.")
+def observed(subject: Subject) -> None:
+    """Compares observed and unobserved outputs of a padded batch."""
     for setting in subject.settings:
-        running = Running(subject, setting)
-        valid = valid_of((3, LENGTH, 1))
-        x, layout, memory = vectors(3, LENGTH, WIDTH), layout_of(3, LENGTH, valid), running.memory(range(3))
+        runner = StackRunner(subject, setting)
+        padding_mask = padding_mask_of((3, LENGTH, 1))
+        x, layout, memory = vectors(3, LENGTH, WIDTH), layout_of(3, LENGTH, padding_mask), runner.memory(range(3))
         with torch.no_grad():
-            unwatched, seen = running(x, layout, memory), running(x, layout, memory, Recorder())
-        close(seen[valid], unwatched[valid], setting.name)
+            unobserved, observed_output = runner(x, layout, memory), runner(x, layout, memory, AttentionRecorder())
+        close(observed_output[padding_mask], unobserved[padding_mask], setting.name)

@@ -1,4 +1,4 @@
-"""A part under trial: its class, one set of options, and ways to build it where it may stand."""
+"""Subject of a law: a part with one set of options, built in every setting that it supports."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ from typing import Any
 import torch
 from torch import nn
 
-from kit.component import Component, Options
 from kit.errors import KitError
-from kit.laws.bench import Bench
 from kit.laws.law import BUILT
+from kit.laws.option_grid import option_grid
+from kit.laws.reference_parts import ReferenceBuilder
 from kit.laws.setting import Setting, problems, settings
-from kit.laws.trying import tried
-from kit.registry import Registry
+from kit.plugin.component import Component, Options
+from kit.plugin.registry import Registry
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One part with one set of options."""
+    """A part with one set of options."""
 
     component: type[Component]
     options: Options
-    bench: Bench
+    builder: ReferenceBuilder
 
     @cached_property
     def settings(self) -> list[Setting]:
-        """Where it may stand; at least one."""
-        found = settings(self.bench, self.component, self.options)
+        """The settings that the part supports; at least one."""
+        found = settings(self.builder, self.component, self.options)
         if not found:
             setting = Setting("in an encoder", self.options)
-            reasons = "; ".join(str(problem) for problem in problems(self.bench, self.component, setting))
-            raise KitError(f"{self.title} can stand nowhere: {reasons or 'its abilities leave no place'}")
+            reasons = "; ".join(str(problem) for problem in problems(self.builder, self.component, setting))
+            raise KitError(f"{self.title} fits nowhere in a model: {reasons or 'its capabilities allow no setting'}")
         return found
 
     @property
     def title(self) -> str:
-        """Kind, name, and the options that are not the default."""
-        plain = self.component.options_type.model_fields
+        """The kind, the name and the options that differ from their defaults."""
+        fields = self.component.options_type.model_fields
         given = [
             f"{name}={value.use if isinstance(value, Options) else value!r}"
             for name, value in self.options
-            if name != "use" and value != plain[name].default
+            if name != "use" and value != fields[name].default
         ]
-        return f"{self.component.kind} {self.component.part_name()}({', '.join(given)})"
+        return f"{self.component.kind} {self.component.name()}({', '.join(given)})"
 
-    def build(self, setting: Setting, stirred: bool = True, seed: int = 0, **sizes: Any) -> Any:
-        """The part in float64, not in training, the same every time.
+    def build(self, setting: Setting, perturbed: bool = True, seed: int = 0, **sizes: Any) -> Any:
+        """Builds the part in float64 and evaluation mode, from a seed.
 
-        stirred: whether parameters are moved away from where they begin, so that no zero or identity hides a fault.
+        perturbed: whether noise is added to initial parameters, since zeros or identities would hide faults.
         """
         torch.manual_seed(seed)
-        part = setting.site(self.bench, self.component.kind).build(setting.options, setting.dims(**sizes))
+        part = setting.build_context(self.builder, self.component.kind).build(setting.options, setting.dims(**sizes))
         if isinstance(part, nn.Module):
             part = part.double().eval()
-            if stirred:
-                stir(part)
+            if perturbed:
+                perturb(part)
         return part
 
 
-def stir(part: nn.Module) -> None:
-    """Move every parameter a little, the same way every time."""
+def perturb(part: nn.Module) -> None:
+    """Adds noise to every parameter, deterministically."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in part.parameters():
@@ -71,18 +71,18 @@ def stir(part: nn.Module) -> None:
 
 
 def subjects_of(component: type[Component], registry: Registry) -> tuple[Subject, ...]:
-    """The part with each set of options that is worth trying; worked out once."""
-    part: Any = component  # as a key, which mypy does not take a class for
+    """Returns the part with each set of options of its option grid; cached."""
+    part: Any = component  # as a cache key, which mypy refuses for a class
     return _subjects(part, registry)
 
 
 @lru_cache(maxsize=64)
 def _subjects(component: Any, registry: Registry) -> tuple[Subject, ...]:
-    bench = Bench(component, registry)
+    builder = ReferenceBuilder(component, registry)
 
     def fits(options: Options) -> bool:
-        return bool(settings(bench, component, options))
+        return bool(settings(builder, component, options))
 
-    chosen = tried(component.options_type, bench.plain, fits, shrink=component.kind in BUILT)
-    chosen += [bench.read(written) for written in component.examples]
-    return tuple(Subject(component, options, bench) for options in chosen)
+    chosen = option_grid(component.options_type, builder.reference, fits, shrink=component.kind in BUILT)
+    chosen += [builder.read(written) for written in component.examples]
+    return tuple(Subject(component, options, builder) for options in chosen)

@@ -1,4 +1,4 @@
-"""Laws of tokenizers: ids and back, learnt the same way each time, and saved with the run."""
+"""Laws of tokenizers: round trips, deterministic training, saving and loading."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _trained(subject: Subject) -> Tokenizer:
     return tokenizer
 
 
-def _refuses(subject: Subject) -> str | None:
-    """Options that a few words are too little for are none to try."""
+def _training_error(subject: Subject) -> str | None:
+    """Returns the error of training on a few words; None without an error."""
     try:
         _trained(subject)
     except KitError as error:
@@ -29,10 +29,10 @@ def _refuses(subject: Subject) -> str | None:
     return None
 
 
-@law("tokenizer", "What it learnt from comes back as it was, and no text gives a special token but the unknown one.",
-     _refuses)  # fmt: skip
-def there_and_back(subject: Subject) -> None:
-    """Also for texts that it has never seen, and for none."""
+@law("tokenizer", "Training texts survive a round trip, and no text gives a special token but the unknown one.",
+     _training_error)  # fmt: skip
+def round_trip(subject: Subject) -> None:
+    """Encodes and decodes training texts, unseen ones and an empty one."""
     tokenizer = _trained(subject)
     for text in (*TEXTS, "zebras über alles", "<end> <pad>", ""):
         ids = tokenizer.encode(text)
@@ -44,22 +44,22 @@ def there_and_back(subject: Subject) -> None:
             broken(f"{text!r} comes back as {tokenizer.decode(ids)!r}")
     if tokenizer.encode_batch(list(TEXTS)) != [tokenizer.encode(text) for text in TEXTS]:
         broken("texts give other ids together than one by one")
-    marked = [int(Special.START), *tokenizer.encode(TEXTS[0]), int(Special.END), int(Special.PADDING)]
-    if tokenizer.decode(marked) != tokenizer.decode(tokenizer.encode(TEXTS[0])):
-        broken(f"special tokens are not left out of a text: {tokenizer.decode(marked)!r}")
+    with_special_tokens = [int(Special.START), *tokenizer.encode(TEXTS[0]), int(Special.END), int(Special.PADDING)]
+    if tokenizer.decode(with_special_tokens) != tokenizer.decode(tokenizer.encode(TEXTS[0])):
+        broken(f"special tokens are not left out of a text: {tokenizer.decode(with_special_tokens)!r}")
 
 
-@law("tokenizer", "The same texts give the same tokenizer, and its fingerprint says so.", _refuses)
-def same_again(subject: Subject) -> None:
-    """Ids, size and fingerprint."""
+@law("tokenizer", "The same texts give the same tokenizer and the same fingerprint.", _training_error)
+def deterministic_training(subject: Subject) -> None:
+    """Compares ids and fingerprints of two trained tokenizers."""
     one, two = _trained(subject), _trained(subject)
     if one.fingerprint() != two.fingerprint() or one.encode_batch(TEXTS) != two.encode_batch(TEXTS):
-        broken("learnt twice from the same texts, it gives other ids or another fingerprint")
+        broken("trained twice on the same texts, it gives other ids or another fingerprint")
 
 
-@law("tokenizer", "Saved and loaded, it gives the same ids, and every id can be written in a table.", _refuses)
-def saving(subject: Subject) -> None:
-    """Through `tokenizer.json`."""
+@law("tokenizer", "Saved and loaded, it gives the same ids, and every id has a written form.", _training_error)
+def save_and_load(subject: Subject) -> None:
+    """Saves to and loads from `tokenizer.json`, and compares ids and fingerprints."""
     one = _trained(subject)
     assert issubclass(subject.component, Tokenizer)
     two = subject.component(subject.options)

@@ -1,1 +1,1 @@
-"""Models: the families, how they are assembled from parts, and how they go on step by step."""
+"""Models: the families, their construction from recipes, recipe checks, and decoding sessions."""

@@ -1,6 +1,6 @@
-"""The three families of model: encoder-decoder, encoder, decoder.
+"""Model families (encoder-decoder, decoder, encoder) and the regularizers that observe their attention.
 
-Shapes: B rows, L tokens, N real tokens, V choices of the head (vocabulary or classes).
+Shapes: B batch, L tokens, N real tokens, V outputs of the head (vocabulary or classes).
 """
 
 from __future__ import annotations
@@ -10,169 +10,271 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from torch import Tensor, nn
 
-from kit.contracts.embedding import Embedding
-from kit.contracts.head import Head
+from kit.contracts.attention import Attention
+from kit.contracts.embedding import Embedding, Head
+from kit.contracts.probe import attention_kind
 from kit.contracts.regularizer import Regularizer
-from kit.contracts.stack import Memory
+from kit.contracts.stack import EncoderOutput, Stack
+from kit.contracts.sublayer import Norm
 from kit.errors import KitError
-from kit.layout import Layout
-from kit.model.session import Session
-from kit.model.shaping import Shaping, shape
-from kit.model.side import Side
-from kit.model.stretched import Stretched
-from kit.state import State
-from kit.tokens import Tokens
-from kit.watching import Watcher
+from kit.kernels.dropout import Dropout
+from kit.model.decoding_session import DecodingSession, GreedySteps
+from kit.plugin.component import BuildContext
+from kit.sequence.attention_context import AttentionContext
+from kit.sequence.batch_layout import BatchLayout, TokenBatch
+from kit.sequence.cache import Cache
+from kit.sequence.observer import AttentionObserver
+
+
+class RegularizerHooks:
+    """The observers of one tower's pass: its active regularizers before any other; free where none is active."""
+
+    def __init__(self, regularizers: Sequence[Regularizer], stack: str) -> None:
+        self.regularizers = regularizers
+        self.stack = stack
+
+    def observe(self, observer: AttentionObserver | None) -> AttentionObserver | None:
+        """An observer of the active regularizers and the given observer."""
+        active = [regularizer for regularizer in self.regularizers if regularizer.active]
+        for regularizer in active:
+            regularizer.begin(self.stack)
+        return _ObserverList([*active, *([] if observer is None else [observer])]) if active else observer
+
+
+class _ObserverList(AttentionObserver):
+    """Reports to several observers in turn; each may replace the outputs of heads for the next."""
+
+    def __init__(self, observers: Sequence[AttentionObserver]) -> None:
+        self.observers = observers
+
+    def weights(self, build_context: BuildContext, weights_BHQK: Tensor, context: AttentionContext) -> None:
+        for observer in self.observers:
+            if _wants(observer, build_context):
+                observer.weights(build_context, weights_BHQK, context)
+
+    def without_weights(self, build_context: BuildContext, reason: str) -> None:
+        for observer in self.observers:
+            if _wants(observer, build_context):
+                observer.without_weights(build_context, reason)
+
+    def values(self, build_context: BuildContext, v_BGKF: Tensor, context: AttentionContext) -> None:
+        for observer in self.observers:
+            if _wants(observer, build_context):
+                observer.values(build_context, v_BGKF, context)
+
+    def heads(self, build_context: BuildContext, out_BHQF: Tensor) -> Tensor:
+        for observer in self.observers:
+            if _wants(observer, build_context):
+                out_BHQF = observer.heads(build_context, out_BHQF)
+        return out_BHQF
+
+
+def attach_regularizers(model: nn.Module, regularizers: Sequence[Regularizer]) -> None:
+    """Attach each regularizer to the attentions of a model that it applies to."""
+    parts = [part for part in model.modules() if isinstance(part, Attention) and part.capabilities.weights]
+    for regularizer in regularizers:
+        chosen = [part for part in parts if attention_kind(part.build_context) in regularizer.options.where]
+        regularizer.attach({part.build_context.name: _head_count(part) for part in chosen})
+
+
+def _wants(observer: AttentionObserver, build_context: BuildContext) -> bool:
+    return not isinstance(observer, Regularizer) or observer.applies_to(build_context)
+
+
+def _head_count(part: Attention) -> int:
+    return int(getattr(part, "heads", 0) or type(part).head_shape(part.options, part.dims)[0])
+
+
+class Tower(nn.Module):
+    """An encoder or a decoder with its embedding: token ids in, vectors of the last layer out."""
+
+    def __init__(self, embedding: Embedding, stack: Stack, norm: Norm | None, dropout: float) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.norm = norm
+        self.dropout = Dropout(dropout)
+        self.stack = stack
+        self.regularizer_hooks: RegularizerHooks | None = None
+        """Those of the model's regularizers, if it has any."""
+
+    def forward(
+        self,
+        tokens: TokenBatch,
+        layout: BatchLayout,
+        memory: EncoderOutput | None = None,
+        state: Cache | None = None,
+        observer: AttentionObserver | None = None,
+    ) -> Tensor:
+        """Vectors of the last layer in the given layout: [..., D]."""
+        features = {
+            name: layout.unpad(tokens.features[name]) for name in self.embedding.reads if name in tokens.features
+        }
+        x = self.embedding.mark(self.embedding(layout.unpad(tokens.ids)), features)
+        x = self.stack.embed(x, layout.packed_positions)
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.regularizer_hooks is not None:
+            observer = self.regularizer_hooks.observe(observer)
+        last: Tensor = self.stack(self.dropout(x), layout, memory, state, observer)
+        return last
 
 
 class Model(nn.Module):
-    """A model of any family: tokens in, scores out."""
+    """A model of any family: tokens in, logits out."""
 
     def __init__(
-        self, sides: Mapping[str, Side], head: Head, tied: bool, regularizers: Sequence[Regularizer] = ()
+        self, towers: Mapping[str, Tower], head: Head, tied: bool, regularizers: Sequence[Regularizer] = ()
     ) -> None:
         super().__init__()
-        for name, side in sides.items():
-            self.add_module(name, side)
+        for name, tower in towers.items():
+            self.add_module(name, tower)
         self.head = head
         self.tied = tied
         self.regularizers = nn.ModuleList(regularizers)
-        """What shapes attention in training."""
-        shape(self, regularizers)
-        for name, side in sides.items():
-            side.shaping = Shaping(regularizers, name) if regularizers else None
+        """Regularizers of attention, active in training."""
+        attach_regularizers(self, regularizers)
+        for name, tower in towers.items():
+            tower.regularizer_hooks = RegularizerHooks(regularizers, name) if regularizers else None
 
     @abstractmethod
     def forward(
         self,
-        source: Tokens | Tensor | None = None,
-        target: Tokens | Tensor | None = None,
+        source: TokenBatch | Tensor | None = None,
+        target: TokenBatch | Tensor | None = None,
         packed: bool = False,
-        watcher: Watcher | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """Scores for every token [B, L, V], or for every text [B, V], as the head gives them.
+        """Logits for every token [B, L, V] or for every sequence [B, V], by the head.
 
-        packed: leave padding out of all work between attentions; the scores of real tokens only, [N, V], row by row.
+        packed: compute without padding (packed tokens); the logits of real tokens only, [N, V], row by row.
         """
 
-    def score(self, x: Tensor, layout: Layout, embedding: Embedding) -> Tensor:
-        """The head, sharing the embedding where the recipe ties them."""
-        scores: Tensor = self.head(x, layout, embedding if self.tied else None)
-        return scores
+    def logits(self, x: Tensor, layout: BatchLayout, embedding: Embedding) -> Tensor:
+        """Logits of the head, which shares the embedding where they are tied."""
+        logits: Tensor = self.head(x, layout, embedding if self.tied else None)
+        return logits
 
-    def advance(
+    @property
+    def overwritable_logits(self) -> bool:
+        """Whether a loss may overwrite the logits with their gradient, because no backward pass reads them."""
+        *_, tower = (child for child in self.children() if isinstance(child, Tower))
+        return not self.head.keeps_logits(tower.embedding if self.tied else None)
+
+    def decode_step(
         self,
-        decoder: Side,
-        tokens: Tokens,
-        layout: Layout,
-        memory: Memory | None,
-        state: State,
-        watcher: Watcher | None,
+        decoder: Tower,
+        tokens: TokenBatch,
+        layout: BatchLayout,
+        memory: EncoderOutput | None,
+        state: Cache,
+        observer: AttentionObserver | None,
     ) -> tuple[Tensor, Tensor]:
-        """One step of writing: vectors of the last layer, and the scores of what comes after each token."""
-        x = decoder(tokens, layout, memory, state, watcher)
-        return x, self.score(x, layout, decoder.embedding)
+        """One decoding step: vectors of the last layer, and the logits of the next token after each."""
+        x = decoder(tokens, layout, memory, state, observer)
+        return x, self.logits(x, layout, decoder.embedding)
 
-    def stretch(
+    def decode_greedy(
         self,
-        decoder: Side,
-        tokens: Tokens,
-        layouts: Iterator[Layout],
-        memory: Memory | None,
-        state: State,
-        never_N: Tensor,
+        decoder: Tower,
+        tokens: TokenBatch,
+        layouts: Iterator[BatchLayout],
+        memory: EncoderOutput | None,
+        state: Cache,
+        suppressed_ids: Tensor,
         end: int,
-    ) -> Stretched | None:
-        """Read one token, take the likeliest that is not among `never_N`, read that, and so on, at most once a layout.
+    ) -> GreedySteps | None:
+        """Greedy decoding from one token, at most one step per layout, stopping after `end`.
 
-        After `end` nothing more is read. None, and nothing read, where steps have to be taken one by one.
+        Implemented by compiled decoders; None, without any step, where steps have to be taken one by one.
         """
         return None
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from kit.showing import model_html
+        from kit.model.part_tree import model_html
 
         return model_html(self)
 
 
 class EncoderDecoder(Model):
-    """Reads a source and writes a target: translation, pronunciation, summaries."""
+    """An encoder-decoder for sequence-to-sequence tasks such as translation."""
 
-    encoder: Side
-    decoder: Side
+    encoder: Tower
+    decoder: Tower
 
-    def encode(self, source: Tokens | Tensor, packed: bool = False, watcher: Watcher | None = None) -> Memory:
+    def encode(
+        self, source: TokenBatch | Tensor, packed: bool = False, observer: AttentionObserver | None = None
+    ) -> EncoderOutput:
         """What the decoder will attend to."""
-        tokens = Tokens.of(source)
+        tokens = TokenBatch.of(source)
         layout = _layout(tokens, packed)
-        return Memory(self.encoder(tokens, layout, watcher=watcher), layout)
+        return EncoderOutput(self.encoder(tokens, layout, observer=observer), layout)
 
     def forward(
         self,
-        source: Tokens | Tensor | None = None,
-        target: Tokens | Tensor | None = None,
+        source: TokenBatch | Tensor | None = None,
+        target: TokenBatch | Tensor | None = None,
         packed: bool = False,
-        watcher: Watcher | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """Scores of the token after each target token."""
-        memory = self.encode(_given(source, "source"), packed, watcher)
-        tokens = Tokens.of(_given(target, "target"))
+        """Logits of the token after each target token: [B, L, V]."""
+        memory = self.encode(_given(source, "source"), packed, observer)
+        tokens = TokenBatch.of(_given(target, "target"))
         layout = _layout(tokens, packed)
-        return self.score(self.decoder(tokens, layout, memory, watcher=watcher), layout, self.decoder.embedding)
+        return self.logits(self.decoder(tokens, layout, memory, observer=observer), layout, self.decoder.embedding)
 
-    def start(self, source: Tokens | Tensor, watcher: Watcher | None = None) -> Session:
-        """Read the source once; the session then writes token by token."""
-        memory = self.encode(source, packed=True, watcher=watcher).padded()
-        return Session(self, self.decoder, memory, watcher)
+    def start(self, source: TokenBatch | Tensor, observer: AttentionObserver | None = None) -> DecodingSession:
+        """Encode the source; the session then decodes token by token."""
+        memory = self.encode(source, packed=True, observer=observer).padded()
+        return DecodingSession(self, self.decoder, memory, observer)
 
 
 class DecoderModel(Model):
-    """Continues a text: a language model."""
+    """A decoder-only language model."""
 
-    decoder: Side
+    decoder: Tower
 
     def forward(
         self,
-        source: Tokens | Tensor | None = None,
-        target: Tokens | Tensor | None = None,
+        source: TokenBatch | Tensor | None = None,
+        target: TokenBatch | Tensor | None = None,
         packed: bool = False,
-        watcher: Watcher | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """Scores of the token after each one; the text may be given as source or as target."""
-        tokens = Tokens.of(_given(source if target is None else target, "target"))
+        """Logits of the token after each one [B, L, V]; the sequence may be given as source or as target."""
+        tokens = TokenBatch.of(_given(source if target is None else target, "target"))
         layout = _layout(tokens, packed)
-        return self.score(self.decoder(tokens, layout, watcher=watcher), layout, self.decoder.embedding)
+        return self.logits(self.decoder(tokens, layout, observer=observer), layout, self.decoder.embedding)
 
-    def start(self, watcher: Watcher | None = None) -> Session:
-        """A session that writes token by token."""
-        return Session(self, self.decoder, None, watcher)
+    def start(self, observer: AttentionObserver | None = None) -> DecodingSession:
+        """A session that decodes token by token."""
+        return DecodingSession(self, self.decoder, None, observer)
 
 
 class EncoderModel(Model):
-    """Reads a text in both directions: hidden tokens, classes, vectors."""
+    """A bidirectional encoder, for masked tokens, classes and vectors."""
 
-    encoder: Side
+    encoder: Tower
 
     def forward(
         self,
-        source: Tokens | Tensor | None = None,
-        target: Tokens | Tensor | None = None,
+        source: TokenBatch | Tensor | None = None,
+        target: TokenBatch | Tensor | None = None,
         packed: bool = False,
-        watcher: Watcher | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """Scores of each token, or of the whole text."""
-        tokens = Tokens.of(_given(target if source is None else source, "source"))
+        """Logits of each token [B, L, V], or of the sequence [B, V]."""
+        tokens = TokenBatch.of(_given(target if source is None else source, "source"))
         layout = _layout(tokens, packed)
-        return self.score(self.encoder(tokens, layout, watcher=watcher), layout, self.encoder.embedding)
+        return self.logits(self.encoder(tokens, layout, observer=observer), layout, self.encoder.embedding)
 
 
-def _layout(tokens: Tokens, packed: bool) -> Layout:
-    layout = Layout.of(tokens)
+def _layout(tokens: TokenBatch, packed: bool) -> BatchLayout:
+    layout = BatchLayout.of(tokens)
     return layout.packed() if packed else layout
 
 
-def _given(tokens: Tokens | Tensor | None, name: str) -> Tokens | Tensor:
+def _given(tokens: TokenBatch | Tensor | None, name: str) -> TokenBatch | Tensor:
     if tokens is None:
-        raise KitError(f"the model was given no {name}; call model({name}=Tokens.from_lists([[...], ...]))")
+        raise KitError(f"the model was given no {name}; call model({name}=TokenBatch.from_lists([[...], ...]))")
     return tokens

@@ -1,4 +1,4 @@
-"""Writes a recipe back as plain data or YAML that reads to the same recipe."""
+"""Serializes a recipe to plain data or YAML that loads to the same recipe."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from kit.component import Options
 from kit.errors import PartNotFound
-from kit.recipe.scalars import ScalarError, resolve
+from kit.plugin.component import Options
+from kit.plugin.registry import Registry
 from kit.recipe.sections import Recipe
-from kit.registry import Registry
+from kit.recipe.yaml_reader import ScalarError, resolve
 
 
 def to_data(recipe: Recipe, registry: Registry, *, compact: bool = False) -> dict[str, Any]:
-    """The recipe as dicts, lists and plain values, `use` first in each part.
+    """The recipe as dicts, lists and plain values, `use` first in each component.
 
-    compact: leave out what is as it would be anyway, and write a part without other options as its name alone.
+    compact: leave out default values, and write a component without other options as its name alone.
     """
     return _Writer(registry, compact).model(recipe)
 
@@ -32,7 +32,7 @@ def to_yaml(recipe: Recipe, registry: Registry, *, compact: bool = False) -> str
 
 
 class _Writer:
-    """Turns models into data, with the names of one registry."""
+    """Converts pydantic models to plain data, with the names of one registry."""
 
     def __init__(self, registry: Registry, compact: bool) -> None:
         self.registry = registry
@@ -49,7 +49,7 @@ class _Writer:
         return data
 
     def value(self, value: Any) -> Any:
-        """Whatever a field holds."""
+        """The value of a field as plain data."""
         if isinstance(value, BaseModel):
             data = self.model(value)
             return data["use"] if self.compact and data.keys() == {"use"} else data
@@ -63,9 +63,9 @@ class _Writer:
         return not field.is_required() and value == self.value(field.get_default(call_default_factory=True))
 
     def _name(self, options: Options) -> str:
-        """The shortest name that selects the part; for options that are no part's own, what they say themselves."""
+        """The shortest name that selects the component; for options of no registered component, their `use`."""
         try:
-            part = self.registry.of_options(type(options))
+            part = self.registry.part_for_options(type(options))
         except PartNotFound:
             return options.use
         name = part.name if part.name in self.registry.names(part.kind) else part.scoped
@@ -73,13 +73,13 @@ class _Writer:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Puts a text in quotes wherever the reader of recipes would take it for something else; repeats values in full."""
+    """Quotes strings that the recipe reader would resolve to another type, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """A text, quoted where it has to be."""
+        """A string node, quoted if needed."""
         try:
             plain = resolve(text) == text
         except ScalarError:

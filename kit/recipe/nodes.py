@@ -1,4 +1,4 @@
-"""The tree that a recipe is read into: plain values, each with the file and line it came from."""
+"""The node tree of a recipe: scalars, lists and mappings, each with its source location."""
 
 from __future__ import annotations
 
@@ -8,61 +8,61 @@ from typing import Any, TypeAlias
 
 from kit.errors import Problem, RecipeError
 
-Path: TypeAlias = tuple[str | int, ...]
+NodePath: TypeAlias = tuple[str | int, ...]
 
-DEEPEST = 64
-"""How many lists and mappings may lie inside each other."""
-TOO_DEEP = f"found lists and mappings nested deeper than {DEEPEST} levels"
+MAX_DEPTH = 64
+"""The deepest nesting of lists and mappings."""
+TOO_DEEP = f"found lists and mappings nested deeper than {MAX_DEPTH} levels"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where something was written."""
+class SourceLocation:
+    """The source and line of a node."""
 
     source: str | None = None
-    """The file, or the override as it was typed; None for a recipe written in Python."""
+    """The file, or the text of an override; None for a recipe written in Python."""
     line: int | None = None
-    """Counted from 1; None where the source has no lines."""
+    """Counted from 1; None if the source has no lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """A number, a text, true, false, null, or (in a recipe written in Python) an options object."""
+    """A number, string, boolean or null, or an options object in a recipe written in Python."""
 
     value: Any
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
     """A list."""
 
-    place: Place
+    place: SourceLocation
     items: list[Node] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key and its value; `place` is the key's."""
+    """The value of a key, and the location of the key."""
 
-    place: Place
+    place: SourceLocation
     node: Node
 
 
 @dataclass(frozen=True, slots=True)
 class MappingNode:
-    """A mapping from names to values, in the order they were written."""
+    """A mapping from names to values, in source order."""
 
-    place: Place
+    place: SourceLocation
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def get(self, key: str) -> Node | None:
-        """The value of a key, or None where there is no such key."""
+        """The value of a key; None if there is no such key."""
         entry = self.entries.get(key)
         return None if entry is None else entry.node
 
     def with_entry(self, key: str, entry: Entry | None) -> MappingNode:
-        """The same mapping with one entry set, or left out where `entry` is None."""
+        """A copy with one entry set, or removed if `entry` is None."""
         entries = dict(self.entries)
         if entry is None:
             entries.pop(key, None)
@@ -75,7 +75,7 @@ Node: TypeAlias = ScalarNode | ListNode | MappingNode
 
 
 def to_plain(node: Node) -> Any:
-    """The values alone, as fresh dicts and lists."""
+    """The values without locations, as new dicts and lists."""
     if isinstance(node, MappingNode):
         return {key: to_plain(entry.node) for key, entry in node.entries.items()}
     if isinstance(node, ListNode):
@@ -83,9 +83,9 @@ def to_plain(node: Node) -> Any:
     return node.value
 
 
-def from_plain(value: Any, place: Place, depth: int = 0) -> Node:
-    """A tree of plain values that all came from one place; anything that is no mapping, list or tuple is a leaf."""
-    if depth > DEEPEST:
+def from_plain(value: Any, place: SourceLocation, depth: int = 0) -> Node:
+    """A tree of plain values with one location; anything but a mapping, list or tuple is a scalar."""
+    if depth > MAX_DEPTH:
         raise RecipeError([Problem(TOO_DEEP, source=place.source, line=place.line)])
     if isinstance(value, Mapping):
         odd = next((key for key in value if not isinstance(key, str)), None)
@@ -98,8 +98,8 @@ def from_plain(value: Any, place: Place, depth: int = 0) -> Node:
     return ScalarNode(value, place)
 
 
-def follow(root: Node, path: Path) -> Iterator[tuple[Place, Node]]:
-    """Each node on the way along a path, with the place of its key, as far as the tree goes."""
+def follow(root: Node, path: NodePath) -> Iterator[tuple[SourceLocation, Node]]:
+    """Yields each node along a path with the location of its key, as far as the tree goes."""
     node = root
     yield root.place, root
     for step in path:
@@ -114,7 +114,7 @@ def follow(root: Node, path: Path) -> Iterator[tuple[Place, Node]]:
         yield place, node
 
 
-def locate(root: Node, path: Path) -> Place:
+def locate(root: Node, path: NodePath) -> SourceLocation:
     """Where the value at a path was written; for a path that is not there, where its nearest ancestor was."""
     place, node = list(follow(root, path))[-1]
     return node.place if isinstance(node, ScalarNode) else place

@@ -1,1 +1,1 @@
-"""Runs: their folders, what they were made with, and checkpoints that survive a crash and execute nothing."""
+"""Runs: their folders, locks, metrics and weights."""

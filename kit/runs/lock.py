@@ -1,4 +1,4 @@
-"""The lock of a run: what it was made with, and in words how that differs from what is here now."""
+"""The lock of a run: the code, versions, seed and data it depends on, and a comparison with the current ones."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kit.runs.atomic import write_text
-from kit.runs.directory import RunError
-from kit.runs.sources import KIT, Source, source_of
-from kit.runs.used import UsedPart
-from kit.runs.used import differences as part_differences
+from kit.files.atomic import write_text
+from kit.runs.provenance import KIT, Source, UsedPart, source_of
+from kit.runs.provenance import differences as part_differences
+from kit.runs.run_directory import RunError
 
 
 class Lock(BaseModel):
-    """Everything besides the recipe that the numbers of a run depend on."""
+    """Everything besides the recipe that the results of a run depend on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str = Field(default_factory=lambda: secrets.token_hex(8))
-    """The identity of the run, wherever its folder is moved; its checkpoints carry it."""
+    """The id of the run, also stored in its checkpoints."""
     kit: Source
     plugins: Mapping[str, Source]
-    """By the name of the plugin."""
+    """The source of each plugin, by name."""
     parts: Mapping[str, UsedPart] = {}
-    """The parts that the recipe uses, by kind and name; empty in locks of before they were recorded."""
+    """The components that the recipe uses, by kind and name."""
     torch: str
     python: str
     platform: str
     seed: int
     data: Mapping[str, str] = {}
-    """A fingerprint of each piece of data, by its name."""
+    """The fingerprint of each split, by name."""
 
     @classmethod
     def current(
@@ -46,7 +45,7 @@ class Lock(BaseModel):
         data: Mapping[str, str] | None = None,
         parts: Mapping[str, UsedPart] | None = None,
     ) -> Self:
-        """The lock of a run that starts here and now."""
+        """The lock of a run that starts now."""
         return cls(
             kit=source_of("kit", KIT),
             plugins=dict(sorted(plugins.items())),
@@ -59,7 +58,7 @@ class Lock(BaseModel):
         )
 
     def write(self, path: Path) -> None:
-        """Write it as JSON, whole or not at all."""
+        """Write it as JSON, atomically."""
         write_text(path, self.model_dump_json(indent=2) + "\n")
 
     @classmethod
@@ -71,14 +70,14 @@ class Lock(BaseModel):
             raise RunError(f"{path} is missing: what the run was made with is not known.") from error
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
-            raise RunError(f"{path} is not a lock that this kit can read: {place}: {first['msg']}.") from error
+            location = ".".join(map(str, first["loc"])) or "the file"
+            raise RunError(f"{path} is not a lock that this kit can read: {location}: {first['msg']}.") from error
 
 
 def compare(lock: Lock, current: Lock) -> list[str]:
-    """How what is here differs from what the run was made with, a sentence each.
+    """The differences between the lock of a run and the current one, a sentence each.
 
-    Plugins that were added since do not matter, nor do those that were there and that the run made no use of.
+    New plugins, and plugins that the run did not use, are ignored.
     """
     return [*_differences(lock, current)]
 
@@ -110,7 +109,7 @@ def _differences(lock: Lock, current: Lock) -> Iterator[str]:
 
 
 def _was_used(plugin: str, lock: Lock, current: Lock) -> bool:
-    """Whether the run depends on a plugin: by a part, or since it acts on every run; always where no part is known."""
+    """Whether the run depends on a plugin: by a component, or by a hook that is called in every run."""
     acts = any(source.acts for source in (lock.plugins.get(plugin), current.plugins.get(plugin)) if source is not None)
     return acts or not lock.parts or any(part.plugin == plugin for part in lock.parts.values())
 
@@ -126,7 +125,7 @@ def _compare_source(what: str, then: Source, now: Source) -> Iterable[str]:
 
 
 def _compare_data(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[str]:
-    """Where nothing is fingerprinted, as in prediction, there is nothing to say."""
+    """The changed data; nothing if there are no current fingerprints, as in prediction."""
     for name, fingerprint in then.items() if now else ():
         if name not in now:
             yield f"data {name} was used and is not here"

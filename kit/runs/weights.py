@@ -1,4 +1,4 @@
-"""The weights that a run keeps, with their SHA-256 in a file beside them, so that a single flipped bit is noticed."""
+"""The final weights of a run, with their SHA-256 in a file beside them."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from kit.runs.atomic import explained, write_text
-from kit.runs.directory import RunDirectory, RunError
-from kit.runs.manifest import sha256_of
-from kit.runs.tensors import read_tensors, replace_tensors
+from kit.files.atomic import explain_os_errors, sha256_of, write_text
+from kit.files.tensors import read_tensors, replace_tensors
+from kit.runs.run_directory import RunDirectory, RunError
 
 _DIGEST = re.compile(r"([0-9a-f]{64}) [ *]weights\.safetensors\n?")
 
 
-def keep_weights(run: RunDirectory, tensors: Mapping[str, Tensor]) -> None:
-    """Write the weights, then their SHA-256; killed in between, the run has weights that are not checked."""
-    with explained(run.weights_digest):
-        run.weights_digest.unlink(missing_ok=True)  # it is of the weights that are replaced now
+def save_weights(run: RunDirectory, tensors: Mapping[str, Tensor]) -> None:
+    """Write the weights, then their SHA-256; after a kill in between the weights are not verified."""
+    with explain_os_errors(run.weights_digest):
+        run.weights_digest.unlink(missing_ok=True)  # the digest of the old weights
     replace_tensors(run.weights, tensors)
     write_digest(run)
 
 
 def write_digest(run: RunDirectory) -> None:
-    """Put the SHA-256 of the weights that are there beside them, as `sha256sum` does."""
+    """Write the SHA-256 of the weights in the format of `sha256sum`."""
     write_text(run.weights_digest, f"{sha256_of(run.weights)}  {run.weights.name}\n")
 
 
-def kept_weights(run: RunDirectory) -> dict[str, Tensor]:
-    """The weights; RunError if they are not what was written. Those without a SHA-256 are read as they are."""
+def read_weights(run: RunDirectory) -> dict[str, Tensor]:
+    """Read the weights; RunError if their SHA-256 does not match. Weights without one are not verified."""
     wanted = _digest(run)
     if wanted is not None and (found := sha256_of(run.weights)) != wanted:
         raise RunError(

@@ -1,4 +1,4 @@
-"""The Lightning module: one step of training, and the figures of it that all processes agree on."""
+"""TrainingModule: one optimizer step as Lightning calls it: loss, all-reduced figures, gradient clipping, rate."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from kit.contracts.objective import Objective
 from kit.contracts.optimizer import Optimizer, parameter_groups
 from kit.contracts.part import collect_losses
 from kit.contracts.schedule import Schedule
-from kit.data.batch import Batch
+from kit.distributed.collectives import all_reduce_sum, world_size
+from kit.distributed.fsdp import shard
+from kit.distributed.state import gradient_norm
+from kit.distributed.tensor_parallel import parallelize
+from kit.kernels.devices import is_cpu
 from kit.model.families import Model
-from kit.recipe.training_section import TrainingSection
-from kit.training.agreement import processes, summed
-from kit.training.dividing import divide
-from kit.training.finite import diagnosis
-from kit.training.joining import gradient_norm
-from kit.training.sharding import shard
+from kit.recipe.sections import TrainingSection
+from kit.sequence.batch import Batch
+from kit.training.nan_check import diagnose_non_finite
 
 
 class TrainingModule(lightning.LightningModule):
-    """A model with its objective; `figures` holds what the last step came to, the same on every process."""
+    """A model with its objective and optimizer; `figures` are those of the last step, the same on every rank."""
 
     def __init__(
         self,
@@ -39,51 +40,54 @@ class TrainingModule(lightning.LightningModule):
         self.model = model
         self.objective = objective
         self.optimizer = optimizer
-        self.factor = schedule.over(training.steps)
+        self.rate_factor = schedule.over(training.steps)
         self.training_section = training
-        self.asked_to_stop: Callable[[], bool] = lambda: False
-        self.mark: Callable[[str], None] = lambda doing: None
-        """Tells other processes how far this one is."""
+        self.stop_requested: Callable[[], bool] = lambda: False
+        """Whether this process was asked to stop."""
+        self.report_progress: Callable[[str], None] = lambda activity: None
+        """Tells the watchdog what this process does."""
         self.stopping = False
-        """Whether some process was asked to stop; all learn of it at the end of the same step."""
+        """Whether a rank was asked to stop; all ranks learn of it at the end of the same step."""
         self.figures: dict[str, float] = {}
         self.step = 0
-        """How many updates were made."""
+        """How many updates have been made."""
         self._rates: list[float] = []
-        self._named: dict[str, nn.Parameter] = {}
-        """The model's parameters, as the optimizer knows them."""
-        self._pieces: list[tuple[Batch, dict[str, Tensor]]] = []
-        self._random = torch.get_rng_state()
+        self._parameters_by_name: dict[str, nn.Parameter] = {}
+        """The parameters that the optimizer updates; of a sharded model, the shards."""
+        self._micro_batches: list[tuple[Batch, dict[str, Tensor]]] = []
+        """The micro-batches of the current step, with their figures."""
+        self._rng_state = torch.get_rng_state()
+        """As it was before the current step."""
 
     def configure_model(self) -> None:
-        """Spread the model over processes, where that is how it is trained."""
+        """Shard the model, by tensor parallelism and then by FSDP, where the strategy has a device mesh."""
         if self.device_mesh is not None:
-            divide(self.model, self.device_mesh["tensor_parallel"])
-            shard(self.model, self.device_mesh["data_parallel"], self.mark)
+            parallelize(self.model, self.device_mesh["tensor_parallel"])
+            shard(self.model, self.device_mesh["data_parallel"], self.report_progress)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """The optimizer alone: the rate is a function of the step, and is set anew at each."""
+        """Build the optimizer; the learning rate is a function of the step and set before each one."""
         built = self.optimizer.build(parameter_groups(self.model))
         self._rates = [group["lr"] for group in built.param_groups]
-        self._named = dict(self.model.named_parameters())
+        self._parameters_by_name = dict(self.model.named_parameters())
         return built
 
     def training_step(self, batch: Batch, number: int) -> Tensor:
-        """The loss of one piece of a batch, scaled so that pieces and processes average to the global mean."""
-        if not self._pieces:
-            self._random = torch.get_rng_state()
+        """The loss of a micro-batch, scaled so that the mean over micro-batches and ranks is the global mean."""
+        if not self._micro_batches:
+            self._rng_state = torch.get_rng_state()
             self._set_rate(batch.step)
         loss = self.objective.loss(self.model, batch)
         scale = batch.token_scale if self.objective.per_token else batch.row_scale
         total = loss.total * scale
-        figures = {"loss": loss.nats * scale}
+        figures = {"loss": loss.nll_sum * scale}
         for name, value in collect_losses(self.model).items():
-            # Each share counts by how much it predicts, so that the mean does not depend on how a batch is cut.
-            weighed = value * (loss.count * scale)
-            total = total + weighed
-            figures[name] = weighed.detach()
+            # Weighted by the number of predictions, so that the mean does not depend on how a batch is split.
+            weighted = value * (loss.num_predictions * scale)
+            total = total + weighted
+            figures[name] = weighted.detach()
         figures["objective"] = total.detach()
-        self._pieces.append((batch, figures))
+        self._micro_batches.append((batch, figures))
         return total
 
     def configure_gradient_clipping(
@@ -92,48 +96,50 @@ class TrainingModule(lightning.LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Between the gradient and the update: agree on the figures, stop where something is not finite, and clip."""
+        """Clip the gradient norm, once all ranks have the same figures and no loss or gradient is infinite or NaN."""
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
             scaler.unscale_(optimizer)  # a fused optimizer would do it in its update, which is too late to clip
-        gradients = {name: one.grad for name, one in self._named.items() if one.grad is not None}
+        gradients = {name: one.grad for name, one in self._parameters_by_name.items() if one.grad is not None}
         norm = gradient_norm(self.model, gradients)
-        self._agree(float(norm))
-        if self.training_section.clip is not None:
-            clip_grads_with_norm_([self._named[name] for name in gradients], self.training_section.clip, norm)
+        self._all_reduce_figures(float(norm))
+        if self.training_section.clip_grad_norm is not None:
+            clipped = [self._parameters_by_name[name] for name in gradients]
+            clip_grads_with_norm_(clipped, self.training_section.clip_grad_norm, norm)
 
-    def _agree(self, norm: float) -> None:
-        batches = [batch for batch, _ in self._pieces]
-        names = list(self._pieces[0][1])
-        own = {name: float(sum(found[name] for _, found in self._pieces)) for name in names}
+    def _all_reduce_figures(self, norm: float) -> None:
+        """One all-reduce per step: the figures, finiteness and the stop request. Collective."""
+        batches = [batch for batch, _ in self._micro_batches]
+        names = list(self._micro_batches[0][1])
+        own = {name: float(sum(found[name] for _, found in self._micro_batches)) for name in names}
         # In float16 a gradient that overflows is met by the scaler, which skips the update and lowers its scale.
         finite = all(map(math.isfinite, own.values())) and (
             math.isfinite(norm) or self.training_section.precision == "float16"
         )
-        places, padding = sum(batch.positions for batch in batches), sum(batch.padding for batch in batches)
-        numbers = [own[name] for name in names] + [places, padding, float(not finite), float(self.asked_to_stop())]
-        *values, places_all, padding_all, broken, asked = summed(numbers)
-        if broken:
+        positions, padding = sum(batch.positions for batch in batches), sum(batch.padding for batch in batches)
+        numbers = [own[name] for name in names] + [positions, padding, float(not finite), float(self.stop_requested())]
+        *values, positions_all, padding_all, not_finite, stop = all_reduce_sum(numbers)
+        if not_finite:
             context = self.trainer.precision_plugin.forward_context
-            raise diagnosis(self.model, self.objective, batches, self._random, context)
-        share = processes() * len(self._pieces)
-        self.figures = {name: value / share for name, value in zip(names, values, strict=True)}
-        # Processes that share each layer see the same tokens.
-        tokens = (places_all - padding_all) / self.training_section.tensor
+            raise diagnose_non_finite(self.model, self.objective, batches, self._rng_state, context)
+        parts = world_size() * len(self._micro_batches)
+        self.figures = {name: value / parts for name, value in zip(names, values, strict=True)}
+        # The ranks of a tensor-parallel group see the same tokens.
+        tokens = (positions_all - padding_all) / self.training_section.tensor_parallel
         self.figures |= {"gradient": norm, "rate": self._current_rate, "tokens": tokens}
-        self.figures["padding"] = padding_all / max(1, places_all)
-        self.stopping = bool(asked)
+        self.figures["padding"] = padding_all / max(1, positions_all)
+        self.stopping = bool(stop)
         self.step = batches[0].step + 1
-        self._pieces = []
+        self._micro_batches = []
 
     def _set_rate(self, step: int) -> None:
         optimizer = self.optimizers(use_pl_optimizer=False)
         assert isinstance(optimizer, torch.optim.Optimizer)
-        factor = self.factor(step)
+        factor = self.rate_factor(step)
         for group, rate in zip(optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         self._current_rate = self._rates[0] * factor if self._rates else 0.0
 
     def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
-        """A batch knows how to move itself."""
-        return batch if device.type == "cpu" else batch.to(device, non_blocking=True)
+        """Move a batch to the device, asynchronously."""
+        return batch if is_cpu(device) else batch.to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""How a training is followed: a bar on a terminal, a line now and then in a log."""
+"""Progress reporters: a bar on a terminal, lines in a log, or nothing."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ LINES = 20
 
 
 class Reporter(Protocol):
-    """Is told what happens."""
+    """Receives what happens in a training, to show it."""
 
     def start(self, done: int, steps: int) -> None:
-        """Training begins, or goes on after so many steps."""
+        """Training starts, or resumes after `done` steps."""
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """A step was made."""
+        """A step was made, with these figures."""
 
     def say(self, text: str) -> None:
-        """Something happened that a person wants to know."""
+        """Show a message."""
 
     def stop(self) -> None:
-        """Training is over."""
+        """Training ended."""
 
 
-class Silent:
-    """Says nothing: for processes that are not the first, and for tests."""
+class SilentReporter:
+    """Shows nothing: for ranks other than 0, and for tests."""
 
     def start(self, done: int, steps: int) -> None:
         """Nothing."""
@@ -46,7 +46,7 @@ class Silent:
         """Nothing."""
 
 
-class Bar:
+class BarReporter:
     """A rich progress bar with loss, speed and time left."""
 
     def __init__(self, console: Console) -> None:
@@ -81,20 +81,20 @@ class Bar:
         self._progress.stop()
 
 
-class Lines:
-    """One line an interval, without colours or movement."""
+class LogLinesReporter:
+    """Log lines at intervals, without colours or movement."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
     def start(self, done: int, steps: int) -> None:
-        """Remember when it began."""
+        """Start the clock."""
         self._first, self._steps, self._began = done, steps, time.monotonic()
         self._every = max(1, steps // LINES)
         self._smooth = _Smooth()
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """A line, if it is time for one."""
+        """Log the figures, at intervals."""
         text = self._smooth(figures)
         if step % self._every == 0 or step == self._steps:
             spent = time.monotonic() - self._began
@@ -111,7 +111,7 @@ class Lines:
 
 def reporter_for(console: Console) -> Reporter:
     """A bar on a terminal, lines elsewhere."""
-    return Bar(console) if console.is_terminal and sys.stdout.isatty() else Lines(console)
+    return BarReporter(console) if console.is_terminal and sys.stdout.isatty() else LogLinesReporter(console)
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Attention variants, one a file."""
+"""Attention variants, one file each."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_attention.additive import AdditiveAttention
-    from kit_attention.blocks import BlocksAttention
+    from kit_attention.block_sparse import BlockSparseAttention
     from kit_attention.cosine import CosineAttention
     from kit_attention.differential import DifferentialAttention
     from kit_attention.disentangled import DisentangledAttention
@@ -39,7 +39,7 @@ def kit_components() -> list[type[Component]]:
 
     return [
         AdditiveAttention,
-        BlocksAttention,
+        BlockSparseAttention,
         CosineAttention,
         DifferentialAttention,
         DisentangledAttention,

@@ -1,8 +1,8 @@
-"""Attention by a feature map, phi(q) · phi(k): sums over keys replace weights, so cost is linear and memory constant.
+"""Kernelized linear attention, weights phi(q) · phi(k): Transformers are RNNs (Katharopoulos et al. 2020), section 3.
 
-Transformers are RNNs (Katharopoulos et al. 2020), section 3.
-Shapes: B rows, H heads, G groups, Q queries, K keys, L tokens, N chunks, C tokens in a chunk, E width of a key,
-M features, S tokens of a stretch, F width of a value; V is F + 1, a value with a one at its end, to sum the divisor.
+Sums over keys replace the weight matrix: cost is linear in the length and the cache is of constant size.
+Shapes: B batch, H query heads, G key-value heads, Q queries, K keys, L tokens, N chunks, C tokens per chunk, E head
+dimension, M features, S tokens per segment, F value dimension; V = F + 1, values with a one appended for the divisor.
 """
 
 from __future__ import annotations
@@ -16,77 +16,80 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kit import (
-    Abilities,
+    AttentionContext,
+    BuildContext,
+    Cache,
+    Capabilities,
     Dims,
     MultiHeadAttention,
     Problem,
-    Scope,
-    Site,
-    State,
-    TensorState,
-    repeat_groups,
+    RecurrentCache,
+    repeat_kv,
     without_autocast,
 )
-from kit_attention.only import looks_back, refuse_dropout
-from kit_attention.widening import widened
+from kit_attention.subquadratic import at_least_float32, is_causal, refuse_dropout
 
 _CHUNK = 64
-"""How many tokens are summed as pairs, the rest as sums."""
-_STRETCH = 1024
-"""How many tokens have their features made at a time."""
+"""Tokens per chunk: pairs within it are computed one by one, earlier tokens come as a running sum."""
+_SEGMENT = 1024
+"""Tokens per segment, whose features are computed at a time."""
 
 
 class KernelizedAttention(MultiHeadAttention):
-    """Override `features`."""
+    """Linear attention; a variant overrides `features`."""
 
-    # Turning features would make weights that can be negative, so positions come with the vectors or not at all.
-    abilities = Abilities(masks=frozenset({"causal"}), positions=frozenset(), cost="linear")
+    # Rotated features could give negative weights, so only positions that are added to embeddings are supported.
+    capabilities = Capabilities(masks=frozenset({"causal"}), positions=frozenset(), cost="linear")
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """There are no weights to drop."""
-        yield from super().check(options, dims, site)
-        yield from refuse_dropout(options, site, cls.part_name())
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """Dropout of weights is refused: the weights are never computed."""
+        yield from super().check(options, dims, build_context)
+        yield from refuse_dropout(options, build_context, cls.name())
 
     @abstractmethod
     def features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
-        """Queries or keys as features that are never negative: [B, H, L, M], each token by itself."""
+        """The non-negative features of queries or keys, token by token: [B, H, L, M]."""
 
-    def start(self) -> State:
-        """One sum over all keys so far, or over the memory."""
-        return TensorState()
+    def start(self) -> Cache:
+        """The running sum of phi(k) v over the keys so far, or over the memory."""
+        return RecurrentCache()
 
-    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
-        """Project, sum, join."""
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
+        """Project, attend by running sums while decoding, project the output: like x."""
         across = self.dims.memory is not None
-        if not isinstance(state, TensorState) or (across and scope.watcher is not None):
-            return super().forward(x, memory, scope, None)
+        if not isinstance(state, RecurrentCache) or (across and context.observer is not None):
+            return super().forward(x, memory, context, None)
         if across and state.values:
-            (q_BHQE,) = scope.queries.to_heads(self.query(x), self.heads)
+            (q_BHQE,) = context.queries.to_heads(self.query(x), self.heads)
             out_BHQF = self._divide(self._features(q_BHQE, "query") @ state.values["sum"], x.dtype)
         else:
-            q, k, v = self.project(x, memory, scope, None)
-            valid = scope.keys.valid if across else scope.queries.valid
-            out_BHQF, total_BHMV = self._run(q, k, v, valid, None if across else state, not across)
+            q, k, v = self.project(x, memory, context, None)
+            padding_mask = context.keys.padding_mask if across else context.queries.padding_mask
+            out_BHQF, total_BHMV = self._run(q, k, v, padding_mask, None if across else state, not across)
             state.values = {"sum": total_BHMV}
-        if scope.watcher is not None:
-            scope.watcher.without_weights(self.site, "step by step it remembers a sum over keys, and no key by itself")
-            out_BHQF = scope.watcher.heads(self.site, out_BHQF)
-        return self.join(scope.queries.from_heads(out_BHQF), x)
+        if context.observer is not None:
+            context.observer.without_weights(
+                self.build_context, "step by step it remembers a sum over keys, and no key by itself"
+            )
+            out_BHQF = context.observer.heads(self.build_context, out_BHQF)
+        return self.project_output(context.queries.from_heads(out_BHQF), x)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        """What the sums amount to for each pair."""
-        looks_back(scope, self.part_name())
-        k_BHKM = repeat_groups(self._features(k_BGKE, "key"), q_BHQE)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        """The weights that the sums are equivalent to: [B, H, Q, K]."""
+        is_causal(context, self.name())
+        k_BHKM = repeat_kv(self._features(k_BGKE, "key"), q_BHQE)
         products_BHQK = self._features(q_BHQE, "query") @ k_BHKM.transpose(-1, -2)
-        if scope.allowed is not None:
-            products_BHQK = products_BHQK * scope.allowed
+        if context.attention_mask is not None:
+            products_BHQK = products_BHQK * context.attention_mask
         total_BHQ1 = products_BHQK.sum(-1, keepdim=True)
         return (products_BHQK / _safe(total_BHQ1)).to(q_BHQE.dtype)
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        """By sums; over chunks where the future is hidden."""
-        return self._run(q_BHQE, k_BGKE, v_BGKF, scope.keys.valid, None, looks_back(scope, self.part_name()))[0]
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        """Linear attention by sums, in chunks where it is causal: [B, H, Q, F]."""
+        return self._run(q_BHQE, k_BGKE, v_BGKF, context.keys.padding_mask, None, is_causal(context, self.name()))[0]
 
     def _run(
         self,
@@ -94,16 +97,16 @@ class KernelizedAttention(MultiHeadAttention):
         k_BGKE: Tensor,
         v_BGKF: Tensor,
         valid_BK: Tensor | None,
-        state: TensorState | None,
+        state: RecurrentCache | None,
         back: bool,
     ) -> tuple[Tensor, Tensor]:
-        """What heads give, and the sum over all keys; stretch by stretch, so that features stay in the cache."""
+        """Outputs and the sum over all keys, segment by segment, so that features stay in the processor's cache."""
         total_BHMV = None if state is None else state.values.get("sum")
         outs: list[Tensor] = []
-        queries = q_BHQE.split(_STRETCH, 2)
-        keys, values = (repeat_groups(each, q_BHQE).split(_STRETCH, 2) for each in (k_BGKE, v_BGKF))
-        reals = [None] * len(keys) if valid_BK is None else valid_BK[:, None, :, None].split(_STRETCH, 2)
-        # Sums over a long text need more digits than a half-precision type has.
+        queries = q_BHQE.split(_SEGMENT, 2)
+        keys, values = (repeat_kv(each, q_BHQE).split(_SEGMENT, 2) for each in (k_BGKE, v_BGKF))
+        reals = [None] * len(keys) if valid_BK is None else valid_BK[:, None, :, None].split(_SEGMENT, 2)
+        # Sums over a long sequence exceed half precision.
         with without_autocast(q_BHQE):
             for number, (k_BHSE, v_BHSF, real) in enumerate(zip(keys, values, reals, strict=True)):
                 k_BHSM = self._features(k_BHSE, "key")
@@ -111,7 +114,7 @@ class KernelizedAttention(MultiHeadAttention):
                 v_BHSV = F.pad(v_BHSF.to(k_BHSM.dtype), (0, 1), value=1.0)
                 if back:
                     q_BHSM = self._features(queries[number], "query")
-                    out_BHSV, total_BHMV = sums_so_far(q_BHSM, k_BHSM, v_BHSV, total_BHMV)
+                    out_BHSV, total_BHMV = causal_linear_sums(q_BHSM, k_BHSM, v_BHSV, total_BHMV)
                     outs.append(self._divide(out_BHSV, v_BGKF.dtype))
                 else:
                     added_BHMV = k_BHSM.transpose(-1, -2) @ v_BHSV
@@ -123,7 +126,7 @@ class KernelizedAttention(MultiHeadAttention):
 
     def _features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
         with without_autocast(x_BHLE):
-            return self.features(widened(x_BHLE), side)
+            return self.features(at_least_float32(x_BHLE), side)
 
     @staticmethod
     def _divide(out_BHQV: Tensor, dtype: torch.dtype) -> Tensor:
@@ -131,14 +134,14 @@ class KernelizedAttention(MultiHeadAttention):
 
 
 def _safe(total: Tensor) -> Tensor:
-    """A divisor; where nothing was seen it is one, so that the answer is zero."""
+    """The divisor, 1 where no key was visible, so that the output is zero."""
     return total.where(total > 0, torch.ones_like(total))
 
 
-def sums_so_far(
+def causal_linear_sums(
     q_BHLM: Tensor, k_BHLM: Tensor, v_BHLV: Tensor, known_BHMV: Tensor | None, size: int = _CHUNK
 ) -> tuple[Tensor, Tensor]:
-    """The sum of (q · k) v over keys no later than each query; and the sum of k v over all, known ones included."""
+    """Causal linear attention in chunks: sums of (q · k) v [B, H, L, V], and of k v over all keys [B, H, M, V]."""
     length = q_BHLM.shape[2]
     size = min(size, length)
     missing = -length % size
@@ -152,7 +155,7 @@ def sums_so_far(
         each_BHNMV = torch.cat([known_BHMV.unsqueeze(2), each_BHNMV], 2)
     else:
         each_BHNMV = F.pad(each_BHNMV, (0, 0, 0, 0, 1, 0))
-    # The sum before each chunk: what a chunk itself adds must come later, never be taken away again by rounding.
+    # Exclusive prefix sums; subtracting a chunk from an inclusive sum would leave its rounding error behind.
     upto_BHNMV = each_BHNMV.cumsum(2)
     out_BHNCV = within_BHNCV + q_BHNCM @ upto_BHNMV[:, :, :-1]
     out_BHLV = out_BHNCV.flatten(2, 3)

@@ -1,7 +1,7 @@
-"""Multi-head latent attention, which remembers one small vector a token: DeepSeek-V2 (DeepSeek-AI 2024), section 2.1.
+"""Multi-head latent attention (MLA), which caches one compressed vector per token: DeepSeek-V2 (2024), section 2.1.
 
-Shapes: B rows, H heads, Q queries, K keys, C compressed width, E width of a query's or key's content, R width of what
-positions turn, X both of a score's parts, F width of a value, M = E + F.
+Shapes: B batch, H heads, Q queries, K keys, C rank of the compressed keys and values, E head dimension without rotation
+(nope), R rotated head dimension (rope), X = E + R (or C + R), F value dimension, M = E + F.
 """
 
 from __future__ import annotations
@@ -14,58 +14,69 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from kit import Abilities, Attention, Dims, KeyValueState, MemoryState, Options, Problem, Scope, Site, State
+from kit import (
+    Attention,
+    AttentionContext,
+    BuildContext,
+    Cache,
+    Capabilities,
+    CrossAttentionKVCache,
+    Dims,
+    KVCache,
+    Options,
+    Problem,
+)
 
 
 class LatentOptions(Options):
-    """Keys and values are made from a compressed vector, which is all that has to be remembered."""
+    """Multi-head latent attention: keys and values are projections of a compressed vector, which is what is cached."""
 
     use: Literal["latent"] = "latent"
     heads: PositiveInt = 8
-    """How many heads look at the text side by side."""
-    rank: PositiveInt | None = None
-    """Width of the compressed vector that keys and values are made from; left out, four times the key's."""
-    query_rank: PositiveInt | None = None
-    """Makes queries in two steps as well, through this many numbers; left out, in one."""
-    key_width: PositiveInt | None = None
-    """Width of the content part of one query or key; left out, the model's width over the heads."""
-    rotary_width: PositiveInt | None = None
-    """Width of the part that positions turn, whose key all heads share; left out, half the content's, made even."""
-    value_width: PositiveInt | None = None
-    """Width of one value; left out, that of a key's content."""
+    """Number of attention heads."""
+    kv_lora_rank: PositiveInt | None = None
+    """Dimension of the compressed vector of keys and values; left out, four times `head_dim`."""
+    q_lora_rank: PositiveInt | None = None
+    """Rank of the query projection, with an RMS norm in between; left out, full rank."""
+    head_dim: PositiveInt | None = None
+    """Head dimension of queries and keys without rotation; left out, the model's width over the heads."""
+    rope_head_dim: PositiveInt | None = None
+    """Rotated head dimension, whose key all heads share; left out, half of `head_dim`, made even."""
+    value_head_dim: PositiveInt | None = None
+    """Head dimension of values; left out, `head_dim`."""
     bias: bool = False
-    """Whether the first projections and the output have a bias."""
+    """Whether the down projections and the output have a bias."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """The share of weights dropped in training."""
+    """Dropout probability of attention weights."""
 
     def widths(self, width: int) -> tuple[int, int, int, int]:
-        """Compressed, content, turned and value width."""
-        content = self.key_width or max(1, width // self.heads)
-        turned = self.rotary_width or max(2, content // 4 * 2)
-        return self.rank or 4 * content, content, turned, self.value_width or content
+        """`kv_lora_rank`, `head_dim`, `rope_head_dim` and `value_head_dim`, defaults filled in."""
+        content = self.head_dim or max(1, width // self.heads)
+        rotated = self.rope_head_dim or max(2, content // 4 * 2)
+        return self.kv_lora_rank or 4 * content, content, rotated, self.value_head_dim or content
 
 
 class LatentAttention(Attention):
-    """Remembers the compressed vector and one turned key a token; few new queries look straight at those."""
+    """Caches the compressed vector and one rotated key per token; decoding attends to these directly (absorbed)."""
 
     options_type = LatentOptions
     options: LatentOptions
-    # A position that looks at content would see the turned part alone, which is no content.
-    abilities = Abilities(positions=frozenset({"rotate", "bias"}))
+    # A bias from content would see the rotated part alone.
+    capabilities = Capabilities(positions=frozenset({"rotate", "bias"}))
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.heads, self.widths = options.heads, options.widths(dims.width)
-        rank, content, turned, value = self.widths
-        self.scale = float((content + turned) ** -0.5)
-        queries = self.heads * (content + turned)
-        if options.query_rank is None:
+        rank, content, rotated, value = self.widths
+        self.scale = float((content + rotated) ** -0.5)
+        queries = self.heads * (content + rotated)
+        if options.q_lora_rank is None:
             self.query = nn.Linear(dims.width, queries, options.bias)
         else:
-            self.query_down = nn.Linear(dims.width, options.query_rank, options.bias)
-            self.query_gain = nn.Parameter(torch.ones(options.query_rank))
-            self.query_up = nn.Linear(options.query_rank, queries, bias=False)
-        self.down = nn.Linear(dims.width if dims.memory is None else dims.memory, rank + turned, options.bias)
+            self.query_down = nn.Linear(dims.width, options.q_lora_rank, options.bias)
+            self.query_gain = nn.Parameter(torch.ones(options.q_lora_rank))
+            self.query_up = nn.Linear(options.q_lora_rank, queries, bias=False)
+        self.down = nn.Linear(dims.width if dims.memory is None else dims.memory, rank + rotated, options.bias)
         self.gain = nn.Parameter(torch.ones(rank))
         self.up = nn.Linear(rank, self.heads * (content + value), bias=False)
         self.output = nn.Linear(self.heads * value, dims.width, options.bias)
@@ -77,86 +88,90 @@ class LatentAttention(Attention):
 
     @classmethod
     def head_shape(cls, options: Any, dims: Dims) -> tuple[int, int]:
-        """Heads, and the width that a position may turn."""
+        """Heads, and the rotated head dimension."""
         return options.heads, options.widths(dims.width)[2]
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """Heads must divide the width, unless keys have a width of their own."""
-        if options.key_width is None and dims.width % options.heads:
-            yield site.problem(
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """Heads must divide the width, unless `head_dim` is given."""
+        if options.head_dim is None and dims.width % options.heads:
+            yield build_context.problem(
                 f"{options.heads} heads do not divide the width {dims.width}",
                 "heads",
-                hint="take a number of heads that divides the width, or name a key_width",
+                hint="take a number of heads that divides the width, or name a head_dim",
             )
 
-    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
-        """Compress, remember, attend in heads, join."""
-        content_BHQE, turned_BHQR = self._queries(x, scope)
-        latent_B1KC, shared_B1KR = self._keys(x, memory, scope, state)
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
+        """Compress, cache, attend, project the output: like x."""
+        content_BHQE, rotated_BHQR = self._queries(x, context)
+        latent_B1KC, shared_B1KR = self._keys(x, memory, context, state)
         up_HMC = self.up.weight.unflatten(0, (self.heads, -1))
         key_HEC, value_HFC = up_HMC.split((self.widths[1], self.widths[3]), 1)
         if state is not None and self._is_cheaper_compressed(content_BHQE.shape[2]):
-            # Queries go to where the compressed vectors are, instead of making every key and value again.
-            q_BHQX = torch.cat([content_BHQE @ key_HEC, turned_BHQR], -1)
+            # The key projection is absorbed into the queries, so that cached keys and values are never expanded.
+            q_BHQX = torch.cat([content_BHQE @ key_HEC, rotated_BHQR], -1)
             k_B1KX = torch.cat([latent_B1KC, shared_B1KR], -1)
-            out_BHQC, weights_BHQK = self._look(q_BHQX, k_B1KX, latent_B1KC, scope)
+            out_BHQC, weights_BHQK = self._attend(q_BHQX, k_B1KX, latent_B1KC, context)
             out_BHQF = out_BHQC @ value_HFC.transpose(1, 2)
         else:
-            q_BHQX = torch.cat([content_BHQE, turned_BHQR], -1)
+            q_BHQX = torch.cat([content_BHQE, rotated_BHQR], -1)
             made_BHKM = latent_B1KC @ up_HMC.transpose(1, 2)
             k_BHKE, v_BHKF = made_BHKM.split((self.widths[1], self.widths[3]), -1)
             k_BHKX = torch.cat([k_BHKE, shared_B1KR.expand(-1, self.heads, -1, -1)], -1)
-            out_BHQF, weights_BHQK = self._look(q_BHQX, k_BHKX, v_BHKF, scope)
-        if scope.watcher is not None and weights_BHQK is not None:
-            scope.watcher.weights(self.site, weights_BHQK, scope)
-            out_BHQF = scope.watcher.heads(self.site, out_BHQF)
-        joined: Tensor = self.output(scope.queries.from_heads(out_BHQF))
+            out_BHQF, weights_BHQK = self._attend(q_BHQX, k_BHKX, v_BHKF, context)
+        if context.observer is not None and weights_BHQK is not None:
+            context.observer.weights(self.build_context, weights_BHQK, context)
+            out_BHQF = context.observer.heads(self.build_context, out_BHQF)
+        joined: Tensor = self.output(context.queries.from_heads(out_BHQF))
         return joined
 
-    def value_path(self) -> list[Tensor]:
-        """The rows of the second matrix that make values, and the output; the first is followed by a norm."""
+    def value_output_parameters(self) -> list[Tensor]:
+        """The value rows of the up projection, and the output; the down projection is followed by a norm."""
         up_HMC = self.up.weight.unflatten(0, (self.heads, -1))
         return [up_HMC[:, self.widths[1] :], self.output.weight]
 
-    def start(self) -> State:
-        """Compressed vectors and turned keys of what was read, or of the memory."""
-        return KeyValueState() if self.dims.memory is None else MemoryState(by_row=True)
+    def start(self) -> Cache:
+        """Compressed vectors and rotated keys of the tokens so far, or of the memory."""
+        return KVCache() if self.dims.memory is None else CrossAttentionKVCache(keep_contiguous=True)
 
-    def _queries(self, x: Tensor, scope: Scope) -> tuple[Tensor, Tensor]:
-        if self.options.query_rank is None:
+    def _queries(self, x: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor]:
+        if self.options.q_lora_rank is None:
             q = self.query(x)
         else:
-            q = self.query_up(_normalise(self.query_down(x), self.query_gain))
-        q_BHQX = scope.queries.pad(q).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        content_BHQE, turned_BHQR = q_BHQX.split((self.widths[1], self.widths[2]), -1)
-        return content_BHQE, scope.rotate_queries(turned_BHQR)
+            q = self.query_up(_rms_norm(self.query_down(x), self.query_gain))
+        q_BHQX = context.queries.pad(q).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        content_BHQE, rotated_BHQR = q_BHQX.split((self.widths[1], self.widths[2]), -1)
+        return content_BHQE, context.rotate_queries(rotated_BHQR)
 
-    def _keys(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None) -> tuple[Tensor, Tensor]:
-        if isinstance(state, MemoryState) and state.projected is not None:
+    def _keys(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None
+    ) -> tuple[Tensor, Tensor]:
+        if isinstance(state, CrossAttentionKVCache) and state.projected is not None:
             return state.projected
-        source, layout = (x, scope.queries) if self.dims.memory is None else (memory, scope.keys)
-        assert source is not None, f"{self.site.name} attends to a memory and was given none"
+        source, layout = (x, context.queries) if self.dims.memory is None else (memory, context.keys)
+        assert source is not None, f"{self.build_context.name} attends to a memory and was given none"
         latent, shared = self.down(source).split((self.widths[0], self.widths[2]), -1)
-        latent_B1KC = layout.pad(_normalise(latent, self.gain))[:, None]
-        shared_B1KR = scope.rotate_keys(layout.pad(shared)[:, None])
-        if isinstance(state, KeyValueState):
+        latent_B1KC = layout.pad(_rms_norm(latent, self.gain))[:, None]
+        shared_B1KR = context.rotate_keys(layout.pad(shared)[:, None])
+        if isinstance(state, KVCache):
             return state.append(latent_B1KC, shared_B1KR)
-        if isinstance(state, MemoryState):
-            return state.keep(latent_B1KC, shared_B1KR)
+        if isinstance(state, CrossAttentionKVCache):
+            return state.store(latent_B1KC, shared_B1KR)
         return latent_B1KC, shared_B1KR
 
     def _is_cheaper_compressed(self, queries: int) -> bool:
-        """Whether wider scores cost less than making keys and values; both grow alike with keys and heads."""
+        """Whether absorbed attention costs less than expanding keys and values; both grow alike with keys and heads."""
         rank, content, _, value = self.widths
         return bool(queries * (2 * rank - content - value) < rank * (content + value))
 
-    def _look(self, q: Tensor, k: Tensor, v: Tensor, scope: Scope) -> tuple[Tensor, Tensor | None]:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, context: AttentionContext) -> tuple[Tensor, Tensor | None]:
         dropout = self.options.dropout if self.training else 0.0
-        if scope.watcher is None and not (dropout > 0 and q.device.type == "cpu"):
-            return scope.attend(q, k, v, self.scale, dropout), None
-        return scope.attend_plainly(q, k, v, self.scale, dropout)
+        if context.observer is None and not (dropout > 0 and q.device.type == "cpu"):
+            return context.attend(q, k, v, self.scale, dropout), None
+        return context.attend_eager(q, k, v, self.scale, dropout)
 
 
-def _normalise(x: Tensor, gain: Tensor) -> Tensor:
+def _rms_norm(x: Tensor, gain: Tensor) -> Tensor:
     return F.rms_norm(x, x.shape[-1:], eps=1e-6) * gain

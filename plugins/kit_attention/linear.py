@@ -1,4 +1,4 @@
-"""Linear attention with elu(x) + 1 as its feature map: Transformers are RNNs (Katharopoulos et al. 2020)."""
+"""Linear attention with the feature map elu(x) + 1: Transformers are RNNs (Katharopoulos et al. 2020)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit_attention.kernelized import KernelizedAttention
 
 
 class LinearOptions(MultiHeadOptions):
-    """Sums over keys in place of weights: a state of constant size, and cost that grows with the text alone."""
+    """Linear attention: cost linear in the length, and a decoding cache of constant size."""
 
     use: Literal["linear"] = "linear"
 
@@ -24,5 +24,5 @@ class LinearAttention(KernelizedAttention):
     options: LinearOptions
 
     def features(self, x_BHLE: Tensor, side: Literal["query", "key"]) -> Tensor:
-        """elu(x) + 1, which is never negative; as many features as numbers."""
+        """elu(x) + 1 >= 0: [B, H, L, E]."""
         return F.elu(x_BHLE) + 1

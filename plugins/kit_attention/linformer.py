@@ -1,6 +1,7 @@
-"""Keys and values mixed down to a fixed number: Linformer (Wang et al. 2020). Reads a text, does not write one.
+"""Linformer attention, with keys and values projected along the length to a fixed rank (Wang et al. 2020).
 
-Shapes: B rows, H heads, G groups, Q queries, K keys, T the longest text, R rank, E width of a key, F width of a value.
+Encoders only. Shapes: B batch, H query heads, G key-value heads, Q queries, K keys, T maximum length, R rank, E and F
+dimensions of keys and values.
 """
 
 from __future__ import annotations
@@ -13,42 +14,47 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from kit import (
-    Abilities,
+    AttentionContext,
+    BuildContext,
+    Cache,
+    Capabilities,
     Dims,
     KitError,
     MultiHeadAttention,
     MultiHeadOptions,
-    NoState,
+    NoCache,
     Problem,
-    Scope,
-    Site,
-    State,
-    repeat_groups,
+    repeat_kv,
 )
-from kit_attention.only import refuse_masks
+from kit_attention.subquadratic import refuse_masks
 
 
 class LinformerOptions(MultiHeadOptions):
-    """Every query sees a fixed number of learned mixtures of the text."""
+    """Linformer attention: every query sees `rank` learned mixtures of the sequence."""
 
     use: Literal["linformer"] = "linformer"
     rank: PositiveInt = 64
-    """How many mixtures of keys, and of values, there are."""
+    """Projected length of keys and values."""
     shared: bool = False
-    """Whether keys and values are mixed alike (the paper's key-value sharing); heads of a layer always are."""
+    """Whether keys and values share the projection (the paper's key-value sharing); the heads of a layer always do."""
 
 
 class LinformerAttention(MultiHeadAttention):
-    """Softmax over mixtures of keys, of mixtures of values; what is hidden enters no mixture."""
+    """Softmax attention to projected keys and values; padding does not enter the projection."""
 
     options_type = LinformerOptions
     options: LinformerOptions
-    abilities = Abilities(
-        shares=False, masks=frozenset(), positions=frozenset(), reads_memory=False, steps=False, cost="linear"
+    capabilities = Capabilities(
+        weights_sum_to_one=False,
+        masks=frozenset(),
+        positions=frozenset(),
+        reads_memory=False,
+        incremental=False,
+        cost="linear",
     )
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.mix_keys = nn.Parameter(torch.empty(options.rank, dims.length))
         nn.init.normal_(self.mix_keys, std=options.rank**-0.5)
         if not options.shared:
@@ -56,57 +62,64 @@ class LinformerAttention(MultiHeadAttention):
             nn.init.normal_(self.mix_values, std=options.rank**-0.5)
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """There must be something to save."""
-        yield from super().check(options, dims, site)
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """The rank must not exceed the maximum length."""
+        yield from super().check(options, dims, build_context)
         if options.rank > dims.length:
-            yield site.problem(
-                f"a rank of {options.rank} is more than the longest text, {dims.length} tokens",
+            yield build_context.problem(
+                f"a rank of {options.rank} is more than the longest sequence, {dims.length} tokens",
                 "rank",
                 hint=f"take at most {dims.length}, or choose softmax attention",
             )
 
-    def start(self) -> State:
-        """Nothing: it does not go step by step."""
-        return NoState()
+    def start(self) -> Cache:
+        """No cache: it does not decode incrementally."""
+        return NoCache()
 
-    def value_path(self) -> list[Tensor]:
-        """With what mixes values."""
-        return super().value_path() if self.options.shared else [*super().value_path(), self.mix_values]
+    def value_output_parameters(self) -> list[Tensor]:
+        """The length projection of values too."""
+        return (
+            super().value_output_parameters()
+            if self.options.shared
+            else [*super().value_output_parameters(), self.mix_values]
+        )
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        """What each value ends up with: weights of mixtures times its share in them. They may be negative."""
-        refuse_masks(scope, self.part_name())
-        return self._weigh_mixtures(q_BHQE, k_BGKE, scope) @ self._shares(self._value_shares, scope)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        """The equivalent weights of the keys, possibly negative: [B, H, Q, K]."""
+        refuse_masks(context, self.name())
+        return self._projected_weights(q_BHQE, k_BGKE, context) @ self._length_projection(
+            self._value_projection, context
+        )
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        """Through the mixtures."""
-        refuse_masks(scope, self.part_name())
-        mixed_BGRF = self._shares(self._value_shares, scope) @ v_BGKF
-        return self.mix(self._weigh_mixtures(q_BHQE, k_BGKE, scope), mixed_BGRF)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        """Attention to the projected keys and values: [B, H, Q, F]."""
+        refuse_masks(context, self.name())
+        mixed_BGRF = self._length_projection(self._value_projection, context) @ v_BGKF
+        return self.weighted_sum(self._projected_weights(q_BHQE, k_BGKE, context), mixed_BGRF)
 
     @property
-    def _value_shares(self) -> Tensor:
+    def _value_projection(self) -> Tensor:
         return self.mix_keys if self.options.shared else self.mix_values
 
-    def _weigh_mixtures(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        mixed_BGRE = self._shares(self.mix_keys, scope) @ k_BGKE
-        scores_BHQR = (q_BHQE * self.scale) @ repeat_groups(mixed_BGRE, q_BHQE).transpose(-1, -2)
+    def _projected_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        mixed_BGRE = self._length_projection(self.mix_keys, context) @ k_BGKE
+        scores_BHQR = (q_BHQE * self.scale) @ repeat_kv(mixed_BGRE, q_BHQE).transpose(-1, -2)
         return scores_BHQR.softmax(-1)
 
-    def _shares(self, mixing_RT: Tensor, scope: Scope) -> Tensor:
-        """The share of each key in each mixture, by its place in its own text: [B or 1, 1, R, K]; none for padding."""
-        keys = scope.keys
-        if keys.length > mixing_RT.shape[1]:
+    def _length_projection(self, weight_RT: Tensor, context: AttentionContext) -> Tensor:
+        """The projection of each key by its index in its own sequence: [B or 1, 1, R, K]; zero for padding."""
+        keys = context.keys
+        if keys.length > weight_RT.shape[1]:
             raise KitError(
-                f"{self.site.name} mixes texts of up to {mixing_RT.shape[1]} tokens, and was given {keys.length}; "
+                f"{self.build_context.name} projects sequences of up to {weight_RT.shape[1]} tokens, and was given "
+                f"{keys.length}; "
                 f"build the model with length: {keys.length} or more"
             )
         if keys.right_padded:
-            shares_BRK = mixing_RT[None, :, : keys.length]
+            projection_BRK = weight_RT[None, :, : keys.length]
         else:
-            shares_RBK = mixing_RT.index_select(1, keys.order.flatten()).unflatten(1, keys.order.shape)
-            shares_BRK = shares_RBK.transpose(0, 1)
-        if keys.valid is not None:
-            shares_BRK = shares_BRK * keys.valid[:, None]
-        return shares_BRK[:, None]
+            projection_RBK = weight_RT.index_select(1, keys.token_index.flatten()).unflatten(1, keys.token_index.shape)
+            projection_BRK = projection_RBK.transpose(0, 1)
+        if keys.padding_mask is not None:
+            projection_BRK = projection_BRK * keys.padding_mask[:, None]
+        return projection_BRK[:, None]

@@ -1,9 +1,10 @@
-"""Cuts rows into blocks of queries, each of which sees a few keys of its own: attention whose cost is linear in length.
+"""Query blocks: sequences cut into blocks of queries with a few keys each, for attention of linear cost.
 
-A block of one row becomes a row by itself, with a scope by itself, so that masks, biases and the fused kernel work on
-it as on any row. Which keys a block sees is up to the part: it gives a function that picks them.
+Each block becomes a row of its own, with its own attention context, so that masks, biases and the fused kernel work as
+on any row. A function of the variant picks the keys of each block.
 
-Shapes: B rows, L tokens, N blocks, C queries in a block, S keys that a block sees, H heads, G groups, E and F widths.
+Shapes: B batch, L tokens, N blocks, C queries per block, S keys visible to a block, R = B · N rows, H query heads, G
+key-value heads, E and F dimensions of keys and values, X any axes.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit import Facts, Layout, Mask, Position, Scope
-from kit_attention.patterns import Table
+from kit import AttentionContext, BatchLayout, Mask, MaskFeatures, Position
+from kit_attention.sparse import PrecomputedMask
 
 Pick = Callable[[Tensor], Tensor]
-"""Tokens [B, N * C, ...] to those that each block sees, [B, N, S, ...]; padding it adds is zero."""
+"""Maps tokens [B, N · C, ...] to those that each block sees, [B, N, S, ...]; added padding is zero."""
 
 
 def block_size(window: int) -> int:
-    """How many queries of a window work side by side: few waste keys, many waste calls; half of it measured best."""
+    """Queries per block for a window: half of it, which was measured as the best trade of wasted keys and calls."""
     return max(32, -(-window // 2))
 
 
 class _Around(torch.autograd.Function):
-    """Overlapping stretches as views of padded rows: nothing is copied for them, and their gradient is a few sums."""
+    """Overlapping segments as views of padded rows, without copies; the gradient is a few sums."""
 
     @staticmethod
     def forward(ctx: Any, x_BLX: Tensor, size: int, back: int, ahead: int, per: int) -> tuple[Tensor, ...]:
@@ -46,7 +47,7 @@ class _Around(torch.autograd.Function):
             for step in range(ctx.back + 1 + ctx.ahead):
                 first = number * ctx.per + step - ctx.back
                 last = first + part.shape[1]
-                # What lies before the first block or after the last was padding.
+                # Before the first block and after the last is padding.
                 low, high = max(first, 0), min(last, ctx.count)
                 if low < high:
                     total_BNCX[:, low:high] += each_BNWCX[:, low - first : high - first, step]
@@ -54,62 +55,64 @@ class _Around(torch.autograd.Function):
 
 
 class QueryBlocks:
-    """The blocks of rows whose padding, if any, stands last."""
+    """The blocks of right-padded rows."""
 
-    def __init__(self, layout: Layout, size: int) -> None:
+    def __init__(self, layout: BatchLayout, size: int) -> None:
         self.layout = layout
         self.size = size
         self.count = -(-layout.length // size)
 
     def fill(self, x_BLX: Tensor) -> Tensor:
-        """Tokens up to a whole number of blocks; what is added is zero."""
+        """Tokens padded with zeros to a whole number of blocks: [B, N · C, ...]."""
         missing = self.count * self.size - x_BLX.shape[1]
         return F.pad(x_BLX, (0, 0) * (x_BLX.dim() - 2) + (0, missing)) if missing else x_BLX
 
     def around(self, x_BLX: Tensor, back: int, ahead: int) -> Tensor:
-        """Each block with its neighbours: [B, N, (back + 1 + ahead) * C, ...]. Takes what `fill` gives."""
+        """Each block with its neighbours, from the result of `fill`: [B, N, (back + 1 + ahead) · C, ...]."""
         return self.around_in_parts(x_BLX, back, ahead, self.count)[0]
 
     def around_in_parts(self, x_BLX: Tensor, back: int, ahead: int, per: int) -> tuple[Tensor, ...]:
-        """The same, in parts of so many blocks: what is made for one part is still in the cache when it is used."""
+        """The same in parts of `per` blocks, so that a part is still in the processor's cache when it is used."""
         parts: tuple[Tensor, ...] = _Around.apply(x_BLX, self.size, back, ahead, per)  # type: ignore[no-untyped-call]
         return parts
 
-    def pattern(self, mask: Mask, back: int, ahead: int) -> Table:
-        """What a mask that only looks at distances says of a block and those around it."""
+    def pattern(self, mask: Mask, back: int, ahead: int) -> PrecomputedMask:
+        """A mask that depends on distances only, evaluated for one block and its neighbours: [1, C, S]."""
         q_1C1 = torch.arange(self.size, device=self.layout.device)[None, :, None] + back * self.size
         k_11S = torch.arange((back + 1 + ahead) * self.size, device=self.layout.device)[None, None, :]
-        return Table(mask.allows(q_1C1, k_11S, Facts()))
+        return PrecomputedMask(mask.allows(q_1C1, k_11S, MaskFeatures()))
 
     def queries(self, x_BHLE: Tensor, per: int | None = None) -> list[Tensor]:
-        """[B * N, H, C, E], in parts of so many blocks of each row; one part where `per` is left out."""
+        """Queries as [R, H, C, E], in parts of `per` blocks of each row; one part by default."""
         blocks_BNCHE = self.fill(x_BHLE.transpose(1, 2)).unflatten(1, (self.count, self.size))
         return [as_rows(part) for part in blocks_BNCHE.split(per or self.count, 1)]
 
     def keys(self, x_BGLE: Tensor, pick: Pick) -> Tensor:
-        """[B * N, G, S, E]."""
+        """Keys or values of each block: [R, G, S, E]."""
         return as_rows(pick(self.fill(x_BGLE.transpose(1, 2))))
 
     def join(self, parts_RHCF: Sequence[Tensor]) -> Tensor:
-        """What `queries` undoes: [B, H, L, F]."""
+        """Inverse of `queries`, for outputs: [B, H, L, F]."""
         parts_BLHF = [part.transpose(1, 2).unflatten(0, (self.layout.rows, -1)).flatten(1, 2) for part in parts_RHCF]
         out_BLHF = parts_BLHF[0] if len(parts_BLHF) == 1 else torch.cat(parts_BLHF, 1)
         if out_BLHF.shape[1] > self.layout.length:
             out_BLHF = out_BLHF[:, : self.layout.length]
         return out_BLHF.transpose(1, 2)
 
-    def scopes(
+    def contexts(
         self,
         pick: Pick,
         mask: Mask | None,
         position: Position | None,
         shown_BNS: Tensor | None = None,
         per: int | None = None,
-    ) -> list[Scope]:
-        """The scopes of rows that are blocks, part by part; `shown_BNS` hides keys that were picked twice."""
+    ) -> list[AttentionContext]:
+        """The attention context of each part; `shown_BNS` is false for keys to hide, such as those picked twice."""
         shape = (self.layout.rows, self.layout.length)
-        valid = self.layout.valid
-        real_BL = torch.ones(shape, dtype=torch.bool, device=self.layout.device) if valid is None else valid
+        padding_mask = self.layout.padding_mask
+        real_BL = (
+            torch.ones(shape, dtype=torch.bool, device=self.layout.device) if padding_mask is None else padding_mask
+        )
         # Booleans cannot be padded on every device, bytes can.
         real_BNS = pick(self.fill(real_BL.to(torch.uint8))).bool()
         if shown_BNS is not None:
@@ -117,24 +120,26 @@ class QueryBlocks:
         per = per or self.count
         queries = self._layouts(lambda x_BL: x_BL.unflatten(1, (self.count, self.size)), None, per)
         keys = self._layouts(pick, real_BNS, per)
-        return [Scope(query, key, mask, position) for query, key in zip(queries, keys, strict=True)]
+        return [AttentionContext(query, key, mask, position) for query, key in zip(queries, keys, strict=True)]
 
-    def _layouts(self, pick: Pick, real_BNS: Tensor | None, per: int) -> list[Layout]:
+    def _layouts(self, pick: Pick, real_BNS: Tensor | None, per: int) -> list[BatchLayout]:
         shape = (self.layout.rows, self.layout.length)
-        facts = {name: pick(self.fill(fact)) for name, fact in self.layout.facts.items()}
-        order_BNS = pick(self.fill(self.layout.order.expand(shape)))
+        features = {name: pick(self.fill(feature)) for name, feature in self.layout.features.items()}
+        order_BNS = pick(self.fill(self.layout.token_index.expand(shape)))
         layouts = []
         for first in range(0, self.count, per):
             part = slice(first, first + per)
             order_RS = order_BNS[:, part].flatten(0, 1)
-            valid = None if real_BNS is None else real_BNS[:, part].flatten(0, 1)
-            chosen = {name: fact[:, part].flatten(0, 1) for name, fact in facts.items()}
-            layout = Layout((order_RS.shape[0], order_RS.shape[1]), self.layout.device, valid, False, 0, chosen)
-            layout.order = order_RS
+            padding_mask = None if real_BNS is None else real_BNS[:, part].flatten(0, 1)
+            chosen = {name: feature[:, part].flatten(0, 1) for name, feature in features.items()}
+            layout = BatchLayout(
+                (order_RS.shape[0], order_RS.shape[1]), self.layout.device, padding_mask, False, 0, chosen
+            )
+            layout.token_index = order_RS
             layouts.append(layout)
         return layouts
 
 
 def as_rows(blocks_BNSGE: Tensor) -> Tensor:
-    """Blocks of rows as rows with heads: [B * N, G, S, E]."""
+    """[B, N, S, G, E] to rows with heads [R, G, S, E]."""
     return blocks_BNSGE.flatten(0, 1).transpose(1, 2)

@@ -1,7 +1,7 @@
-"""Scaled dot-product attention in heads: Attention Is All You Need (Vaswani et al. 2017), section 3.2.
+"""Multi-head scaled dot-product attention: Attention Is All You Need (Vaswani et al. 2017), section 3.2.
 
-Soft-capped scores: Gemma 2 (Gemma Team 2024), section 2.
-Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a query or key, F width of a value.
+Grouped-query attention: Ainslie et al. 2023. Logit soft-capping: Gemma 2 (Gemma Team 2024), section 2.
+Shapes: B batch, H query heads, G key-value heads, Q queries, K keys, E and F dimensions of keys and values.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor
 
-from kit import Abilities, MultiHeadAttention, MultiHeadOptions, Scope, repeat_groups
+from kit import AttentionContext, Capabilities, MultiHeadAttention, MultiHeadOptions, repeat_kv
 
 
 class SoftmaxOptions(MultiHeadOptions):
-    """The attention of the textbook."""
+    """Multi-head attention, with grouped or single key-value heads by `kv_heads` (GQA, MQA)."""
 
     use: Literal["softmax"] = "softmax"
     scale: PositiveFloat | None = None
-    """What dot products are multiplied by; left out, 1 / sqrt(width of a key). T5 takes 1, Gemma 2 of 27B 1/12."""
-    cap: PositiveFloat | None = None
-    """Bends scaled dot products into ±cap: cap · tanh(score / cap), before a position adds to it; left out, no cap."""
+    """Factor of dot products; left out, 1 / sqrt(head_dim). T5 uses 1, Gemma 2 27B 1/12."""
+    logit_softcap: PositiveFloat | None = None
+    """Soft cap c of scaled dot products, c · tanh(score / c), applied before position biases; left out, none."""
 
 
 class SoftmaxAttention(MultiHeadAttention):
-    """Each query takes values in proportion to exp(query · key / sqrt(width))."""
+    """softmax(q · k / sqrt(head_dim)) · v."""
 
     options_type = SoftmaxOptions
     options: SoftmaxOptions
-    abilities = Abilities(branches=True)
-    yardstick = True
+    capabilities = Capabilities(supports_shared_beams=True)
+    is_baseline = True
 
     @property
     def scale(self) -> float:
-        """1 / sqrt(width of a key), unless the recipe says otherwise."""
-        return self.options.scale or float(self.key_width**-0.5)
+        """Factor of dot products, 1 / sqrt(head_dim) by default."""
+        return self.options.scale or float(self.head_dim**-0.5)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        """Softmax of scaled dot products, which may be capped."""
-        cap = self.options.cap
-        if cap is None:
-            return super().weigh(q_BHQE, k_BGKE, scope)
-        dots_BHQK = (q_BHQE * (self.scale / cap)) @ repeat_groups(k_BGKE, q_BHQE).transpose(-1, -2)
-        scores_BHQK = cap * torch.tanh(dots_BHQK)
-        bias = scope.bias(q_BHQE, k_BGKE)
-        return scope.weigh(scores_BHQK if bias is None else scores_BHQK + bias)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        """Softmax of scaled, possibly soft-capped dot products: [B, H, Q, K]."""
+        logit_softcap = self.options.logit_softcap
+        if logit_softcap is None:
+            return super().attention_weights(q_BHQE, k_BGKE, context)
+        dots_BHQK = (q_BHQE * (self.scale / logit_softcap)) @ repeat_kv(k_BGKE, q_BHQE).transpose(-1, -2)
+        scores_BHQK = logit_softcap * torch.tanh(dots_BHQK)
+        bias = context.bias(q_BHQE, k_BGKE)
+        return context.masked_softmax(scores_BHQK if bias is None else scores_BHQK + bias)
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        """By torch's fused kernel, which knows no cap."""
-        if self.options.cap is None:
-            return self.attend_fused(q_BHQE, k_BGKE, v_BGKF, scope)
-        return super().attend(q_BHQE, k_BGKE, v_BGKF, scope)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        """Scaled dot-product attention, by a fused kernel where there is no soft cap: [B, H, Q, F]."""
+        if self.options.logit_softcap is None:
+            return self.sdpa(q_BHQE, k_BGKE, v_BGKF, context)
+        return super().attend(q_BHQE, k_BGKE, v_BGKF, context)
 
-    def attend_packed(self, x: Tensor, memory: Tensor | None, scope: Scope) -> Tensor | None:
-        """By a kernel that knows no cap either."""
-        return self.attend_packed_fused(x, memory, scope) if self.options.cap is None else None
+    def varlen_attend(self, x: Tensor, memory: Tensor | None, context: AttentionContext) -> Tensor | None:
+        """The same by a varlen kernel, where there is no soft cap: [N, H · F]."""
+        return self.varlen_sdpa(x, memory, context) if self.options.logit_softcap is None else None

@@ -1,6 +1,6 @@
-"""Heads that mix their scores and their weights: Talking-Heads Attention (Shazeer et al. 2020).
+"""Softmax attention with linear mixing across heads: Talking-Heads Attention (Shazeer et al. 2020).
 
-Shapes: B rows, H heads, G groups of keys, Q queries, K keys, E width of a query or key.
+Shapes: B batch, H query heads, G key-value heads, Q queries, K keys, E head dimension.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from kit import Abilities, Dims, MultiHeadAttention, MultiHeadOptions, Scope, Site, repeat_groups
+from kit import AttentionContext, BuildContext, Capabilities, Dims, MultiHeadAttention, MultiHeadOptions, repeat_kv
 
 
 class TalkingHeadsOptions(MultiHeadOptions):
-    """Heads hear each other before and after the softmax."""
+    """Talking heads: logits are mixed across heads before the softmax, and weights after it."""
 
     use: Literal["talking_heads"] = "talking_heads"
 
 
 class TalkingHeadsAttention(MultiHeadAttention):
-    """Two square matrices over heads, one for scores and one for weights; both begin as identities."""
+    """Two [H, H] matrices, one for logits and one for weights, initialised as identities."""
 
     options_type = TalkingHeadsOptions
     options: TalkingHeadsOptions
-    abilities = Abilities(shares=False)
+    capabilities = Capabilities(weights_sum_to_one=False)
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.mix_scores = nn.Parameter(torch.eye(self.heads))
         self.mix_weights = nn.Parameter(torch.eye(self.heads))
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        """What a position adds belongs to the head that it was made for, so it comes after the first mixing."""
-        scores_BHQK = (q_BHQE * self.scale) @ repeat_groups(k_BGKE, q_BHQE).transpose(-1, -2)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        """Mixed weights [B, H, Q, K]; a position bias belongs to one head, so it is added after the first mixing."""
+        scores_BHQK = (q_BHQE * self.scale) @ repeat_kv(k_BGKE, q_BHQE).transpose(-1, -2)
         scores_BHQK = torch.einsum("hi,bhqk->biqk", self.mix_scores, scores_BHQK)
-        bias = scope.bias(q_BHQE, k_BGKE)
-        weights_BHQK = scope.weigh(scores_BHQK if bias is None else scores_BHQK + bias)
+        bias = context.bias(q_BHQE, k_BGKE)
+        weights_BHQK = context.masked_softmax(scores_BHQK if bias is None else scores_BHQK + bias)
         return torch.einsum("hi,bhqk->biqk", self.mix_weights, weights_BHQK)

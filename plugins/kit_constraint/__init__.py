@@ -1,4 +1,4 @@
-"""Constraints on what a search may write, one a file."""
+"""Constraint: restrictions on generated sequences, for any search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """Returns the constraints, imported on demand."""
     from kit_constraint.allowed import AllowedConstraint
     from kit_constraint.ending import EndingConstraint
     from kit_constraint.forbidden import ForbiddenConstraint

@@ -1,6 +1,6 @@
-"""The fewest and the most tokens that a text may have.
+"""Minimum and maximum length of sequences.
 
-Shapes: R rows, V choices.
+Shapes: R rows, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kit import Constraint, History, Options, hide_token, only_token
 
 
 class LengthOptions(Options):
-    """Lengths do not count the end token."""
+    """Lengths in tokens, without the end token."""
 
     use: Literal["length"] = "length"
     minimum: NonNegativeInt = 0
-    """No text ends before it has this many tokens."""
+    """No sequence ends before it has this many tokens."""
     maximum: NonNegativeInt | None = None
-    """A text that has this many tokens ends. A search's own `length` cuts; here the end token counts in the score."""
+    """Sequences end after this many tokens. The `length` of a search cuts; here the end token counts in the score."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -31,13 +31,13 @@ class LengthOptions(Options):
 
 
 class LengthConstraint(Constraint):
-    """Hides the end until the minimum, and all but the end at the maximum."""
+    """Forbids the end token before the minimum, and all other tokens at the maximum."""
 
     options_type = LengthOptions
     options: LengthOptions
 
     def apply(self, scores_RV: Tensor, history: History) -> Tensor:
-        """By how many tokens are written."""
+        """Compares the number of tokens with the limits."""
         every_R = torch.ones_like(history.texts, dtype=torch.bool)
         if history.length < self.options.minimum:
             return hide_token(scores_RV, every_R, history.end)

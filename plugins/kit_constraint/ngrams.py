@@ -1,6 +1,6 @@
-"""No run of tokens twice in a text: A Deep Reinforced Model for Abstractive Summarization (Paulus et al. 2017), 2.5.
+"""N-gram blocking: A Deep Reinforced Model for Abstractive Summarization (Paulus et al. 2017), section 2.5.
 
-Shapes: R rows, T tokens written, M runs that are complete, N tokens a run, V choices.
+Shapes: R rows, M n-grams of a row, N tokens of an n-gram, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from kit import Constraint, History, Options
 
 
 class NgramsOptions(Options):
-    """Blocks runs that were written before; the prompt does not count."""
+    """Blocks n-grams that were generated before; the prompt does not count."""
 
     use: Literal["ngrams"] = "ngrams"
     size: PositiveInt = 3
-    """How many tokens a run has; 1 lets no token come twice."""
+    """The size of n-grams; with 1 no token occurs twice."""
 
 
 class NgramsConstraint(Constraint):
-    """Hides the tokens that would complete a run that the text already has."""
+    """Forbids tokens that would complete an n-gram that the sequence already has."""
 
     options_type = NgramsOptions
     options: NgramsOptions
 
     def apply(self, scores_RV: Tensor, history: History) -> Tensor:
-        """By comparing the newest tokens with every run."""
+        """Compares the newest tokens with the beginning of every n-gram."""
         size = self.options.size
         if history.length < size:
             return scores_RV
-        run_RMN = history.tokens.unfold(1, size, 1)
+        ngram_RMN = history.tokens.unfold(1, size, 1)
         newest_R1N = history.tokens[:, None, history.length - size + 1 :]
-        same_RM = (run_RMN[:, :, : size - 1] == newest_R1N).all(2)
-        row, place = same_RM.nonzero(as_tuple=True)
-        scores_RV[row, run_RMN[row, place, size - 1]] = float("-inf")
+        same_RM = (ngram_RMN[:, :, : size - 1] == newest_R1N).all(2)
+        row, start = same_RM.nonzero(as_tuple=True)
+        scores_RV[row, ngram_RMN[row, start, size - 1]] = float("-inf")
         return scores_RV

@@ -1,62 +1,48 @@
-"""Every text begins with the given tokens.
+"""Forced prefixes: every sequence begins with the given tokens.
 
-Shapes: R rows, V choices.
+Shapes: R rows, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from kit import Constraint, Encode, History, Options, Phrase, only_token
-from kit_constraint.vocabulary import unknown_tokens
+from kit import History, Options, Phrase, only_token
+from kit_constraint.phrases import PhraseConstraint
 
 
 class PrefixOptions(Options):
-    """A beginning that the search may not choose; its probability counts in the score."""
+    """The beginning of sequences; its probability counts in the score."""
 
     use: Literal["prefix"] = "prefix"
     tokens: Phrase | list[Phrase]
-    """A text or the numbers of its tokens: one for all texts, or a list with one for each text of the request."""
+    """A text or token ids: one for all sequences, or a list with one for each prompt of the request."""
 
 
-class PrefixConstraint(Constraint):
-    """Hides all but the next token of the beginning; after it, everything is free."""
+class PrefixConstraint(PhraseConstraint):
+    """Forbids all tokens but the next one of the prefix; after the prefix, nothing."""
 
     options_type = PrefixOptions
     options: PrefixOptions
     examples = ({"tokens": [6, 7]}, {"tokens": [[6, 7, 6], "ab", []]})
 
-    def __init__(self, options: PrefixOptions) -> None:
-        super().__init__(options)
-        self.prefixes: list[list[int]] | None = None
-
-    def prepare(self, encode: Encode | None) -> None:
-        """Texts to tokens."""
+    def named(self) -> Sequence[Phrase]:
+        """Returns the prefixes: one, or one for each prompt."""
         tokens = self.options.tokens
         single = isinstance(tokens, str) or all(isinstance(each, int) for each in tokens)
-        self.prefixes = self.encoded([tokens] if single else tokens, encode)  # type: ignore[list-item,arg-type]
-
-    def objections(self, vocabulary: int) -> Iterator[str]:
-        """Tokens that do not exist."""
-        yield from unknown_tokens(self._prefixes(), vocabulary)
+        return [tokens] if single else tokens  # type: ignore[list-item,return-value]
 
     def apply(self, scores_RV: Tensor, history: History) -> Tensor:
-        """By how many tokens are written, and in which text."""
-        prefixes, place = self._prefixes(), history.length
-        wanted = [prefixes[0] if len(prefixes) == 1 else prefixes[text] for text in history.texts.tolist()]
-        if all(len(prefix) <= place for prefix in wanted):
+        """Compares the number of tokens with the length of the prefix of each row."""
+        prefixes, length = self.phrases, history.length
+        wanted = [prefixes[0] if len(prefixes) == 1 else prefixes[prompt] for prompt in history.texts.tolist()]
+        if all(len(prefix) <= length for prefix in wanted):
             return scores_RV
-        held = [len(prefix) > place for prefix in wanted]
-        tokens = [prefix[place] if hold else 0 for prefix, hold in zip(wanted, held, strict=True)]
+        forced = [len(prefix) > length for prefix in wanted]
+        tokens = [prefix[length] if each else 0 for prefix, each in zip(wanted, forced, strict=True)]
         device = scores_RV.device
-        return only_token(scores_RV, torch.tensor(held, device=device), torch.tensor(tokens, device=device))
-
-    def _prefixes(self) -> list[list[int]]:
-        if self.prefixes is None:
-            self.prepare(None)
-        assert self.prefixes is not None
-        return self.prefixes
+        return only_token(scores_RV, torch.tensor(forced, device=device), torch.tensor(tokens, device=device))

@@ -1,4 +1,4 @@
-"""Data: files of text, pairs and labels, a pronouncing dictionary, Hugging Face datasets, and generated tasks."""
+"""Data: text files, a pronouncing dictionary, Hugging Face datasets, and synthetic tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The data parts of this plugin."""
+    """Returns the data parts, imported on demand."""
     from kit_data.adding import AddingData
     from kit_data.addition import AdditionData
     from kit_data.bank import BankData

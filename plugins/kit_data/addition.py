@@ -1,4 +1,4 @@
-"""Adding two numbers: `12+34` gives `46`."""
+"""Addition of two integers, digit by digit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class AdditionOptions(GeneratedOptions):
 
     use: Literal["addition"] = "addition"
     digits: int = Field(default=3, ge=2, le=18)
-    """The most digits of a number; each count of digits is as likely."""
+    """The maximum number of digits of a number; numbers of digits are drawn uniformly."""
     test_digits: int | None = Field(default=None, le=18)
-    """Where given, the larger number of a test has more than `digits` digits, up to this."""
+    """If given, the longer number of a test example has more than `digits` digits, up to this many."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -28,17 +28,17 @@ class AdditionOptions(GeneratedOptions):
 
 
 class AdditionData(GeneratedData):
-    """A sum and its result, digit by digit."""
+    """Addition of two integers: `12+34` has the target `46`."""
 
     options_type = AdditionOptions
     options: AdditionOptions
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """Two numbers without leading zeros."""
-        most, least = self.options.digits, 1
+        """Draws two numbers without leading zeros."""
+        min_digits, max_digits = 1, self.options.digits
         if split == "test" and self.options.test_digits is not None:
-            most, least = self.options.test_digits, most + 1
-        lengths = [int(generator.integers(least, most + 1)), int(generator.integers(1, most + 1))]
+            min_digits, max_digits = max_digits + 1, self.options.test_digits
+        lengths = [int(generator.integers(min_digits, max_digits + 1)), int(generator.integers(1, max_digits + 1))]
         generator.shuffle(lengths)
         left, right = (_number(generator, length) for length in lengths)
         return Example(f"{left}+{right}", str(left + right))

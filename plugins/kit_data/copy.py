@@ -1,4 +1,4 @@
-"""Writing a sequence again: the plainest test of attention to positions."""
+"""The copy task: the target is the source, the simplest test of attention to positions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class CopyOptions(SequenceOptions):
 
 
 class CopyData(SequenceData):
-    """Writing a sequence again: the plainest test of attention to positions."""
+    """The copy task: the target is the source, the simplest test of attention to positions."""
 
     options_type = CopyOptions
 
-    def answer(self, symbols: list[int]) -> list[int]:
+    def target(self, symbols: list[int]) -> list[int]:
         """The same symbols."""
         return list(symbols)

@@ -1,4 +1,4 @@
-"""Documents inside a file of text, read when asked for: pieces of the whole, single lines, or runs of lines."""
+"""Documents of a text file, read on access: the whole file in chunks, single lines, or spans of lines."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from kit import Example, Lines
 
-PIECE = 1 << 16  # bytes: a file of any size is read in pieces about as long as this
-REACH = 1 << 12  # how far before the end of a piece a line end or a space is looked for
+CHUNK_BYTES = 1 << 16  # the approximate size of a chunk
+BOUNDARY_REACH = 1 << 12  # bytes before the end of a chunk that are searched for a line end or a space
 
 
-class InFile(Sequence[Example]):
-    """Examples found in a file by number."""
+class FileDocuments(Sequence[Example]):
+    """The documents of a file as a sequence of examples."""
 
     lines: Lines
 
     @abstractmethod
     def example(self, index: int) -> Example:
-        """Number `index`, which is in range."""
+        """The example of this index, which is in range."""
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -36,8 +36,8 @@ class InFile(Sequence[Example]):
         return self.example(index % len(self))
 
 
-class Pieces(InFile):
-    """One document, from one offset to another, in pieces that continue each other."""
+class ChunkedDocument(FileDocuments):
+    """One document, between two byte offsets, in consecutive chunks."""
 
     def __init__(self, lines: Lines, start: int, stop: int) -> None:
         self.lines = lines
@@ -45,36 +45,36 @@ class Pieces(InFile):
         self.stop = stop
 
     def __len__(self) -> int:
-        return -(-(self.stop - self.start) // PIECE)
+        return -(-(self.stop - self.start) // CHUNK_BYTES)
 
     def example(self, index: int) -> Example:
-        """A piece; its borders depend only on where it starts and what is written there."""
-        return Example(self.lines.text(self._border(index), self._border(index + 1)), continues=index > 0)
+        """A chunk; its bounds depend only on its index and the content of the file."""
+        return Example(self.lines.text(self._chunk_start(index), self._chunk_start(index + 1)), continues=index > 0)
 
-    def _border(self, index: int) -> int:
-        offset = self.start + index * PIECE
+    def _chunk_start(self, index: int) -> int:
+        offset = self.start + index * CHUNK_BYTES
         if index == 0:
             return self.start
-        return self.stop if offset >= self.stop else max(self.start, self.lines.border(offset, REACH))
+        return self.stop if offset >= self.stop else max(self.start, self.lines.border(offset, BOUNDARY_REACH))
 
 
-class LineDocuments(InFile):
-    """Each of these lines is a document."""
+class LineDocuments(FileDocuments):
+    """Documents of one line each."""
 
-    def __init__(self, lines: Lines, kept: NDArray[np.int64]) -> None:
+    def __init__(self, lines: Lines, indices: NDArray[np.int64]) -> None:
         self.lines = lines
-        self.kept = kept
+        self.indices = indices
 
     def __len__(self) -> int:
-        return len(self.kept)
+        return len(self.indices)
 
     def example(self, index: int) -> Example:
-        """A line."""
-        return Example(self.lines[int(self.kept[index])])
+        """The document on this line."""
+        return Example(self.lines[int(self.indices[index])])
 
 
-class Documents(InFile):
-    """Runs of lines, from `starts` up to `stops`."""
+class LineSpanDocuments(FileDocuments):
+    """Documents of several lines each, from line `starts` up to `stops`."""
 
     def __init__(self, lines: Lines, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
         self.lines = lines
@@ -85,6 +85,6 @@ class Documents(InFile):
         return len(self.starts)
 
     def example(self, index: int) -> Example:
-        """The lines of a document, without the last line end."""
+        """The document on a span of lines, without the last line end."""
         text = self.lines.span(int(self.starts[index]), int(self.stops[index]))
         return Example(text.removesuffix("\n").removesuffix("\r"))

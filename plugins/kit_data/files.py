@@ -1,4 +1,4 @@
-"""Data that is files: which splits there are, and a fingerprint of what is in them wherever they lie."""
+"""Base class of data in files: the available splits, and a fingerprint of content, independent of paths."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from kit import Data, Lines, Split, digest_of, find_file
 
 
 class FileData(Data):
-    """Data whose options `train`, `validation` and `test` name files."""
+    """Data whose options `train`, `validation` and `test` are file names."""
 
     def splits(self) -> tuple[Split, ...]:
-        """Those that files are named for."""
+        """The splits with a file name."""
         return tuple(split for split in get_args(Split) if getattr(self.options, split) is not None)
 
     def files(self, split: Split) -> Sequence[Lines]:
-        """The files that a split is read from."""
+        """The files of a split."""
         raise NotImplementedError
 
     def fingerprint(self) -> str:
-        """Of the content of the files and the options that are not their names."""
+        """SHA-256 of the content of the files and of all options but their names."""
         options: Mapping[str, object] = self.options.model_dump(mode="json", exclude=set(get_args(Split)))
         content = {split: [lines.digest for lines in self.files(split)] for split in self.splits()}
         return digest_of([options, content])
 
     def find(self, name: str) -> Path:
-        """A file by the name it has in the recipe."""
+        """The path of a file name in the recipe."""
         return find_file(name, self.folder)

@@ -1,7 +1,7 @@
-"""Examples that are drawn, not stored: each a function of the seed, the split and its number.
+"""Base class of synthetic tasks: each example is a function of the seed, the split and its index.
 
-No source of one split is ever in another: SHA-256 of a source (its first eight bytes, big-endian), modulo 10, gives 0
-for the test, 1 for validation and the rest for training, and drawing goes on until the split is right.
+Splits share no source: SHA-256 of a source (the first eight bytes, big-endian), modulo 10, is 0 for test, 1 for
+validation, and more for training; examples are drawn until one belongs to the split (rejection sampling).
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from pydantic import Field, PositiveInt
 
 from kit import Data, DataError, Example, Options, Split, Task, digest_of
 
-VERSION = 1  # goes up when the same options give other examples
-DRAWS = 10_000  # after so many there is hardly an example for the split
+VERSION = 1  # incremented when the same options give other examples
+MAX_DRAWS = 10_000  # per example; more are needed only if a split has hardly any
 
 
 class GeneratedOptions(Options):
-    """How many examples there are."""
+    """The seed and the sizes of the splits."""
 
     seed: int = Field(default=0, ge=0)
-    """What the examples depend on, with the split and their number."""
+    """The random seed of the examples."""
     train: PositiveInt = 100_000
-    """Training examples."""
+    """The number of training examples."""
     validation: PositiveInt = 1000
-    """Examples to watch training with."""
+    """The number of validation examples."""
     test: PositiveInt = 1000
-    """Examples to judge the trained model with."""
+    """The number of test examples."""
 
 
 class GeneratedData(Data):
-    """A task with as many examples as are wanted."""
+    """A synthetic task; a subclass draws examples."""
 
     options: GeneratedOptions
 
     @abstractmethod
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """One example at random."""
+        """Draws one random example."""
 
     @property
     def task(self) -> Task:
-        """Pairs, unless a task says otherwise."""
+        """The task: pairs, unless a subclass overrides it."""
         return "pairs"
 
     def splits(self) -> tuple[Split, ...]:
-        """All three."""
+        """The three splits."""
         return ("train", "validation", "test")
 
     def open(self, split: Split) -> Sequence[Example]:
-        """Examples, drawn when they are asked for."""
-        return Drawn(self, split)
+        """The examples of a split, drawn on access."""
+        return GeneratedExamples(self, split)
 
     def prepare(self) -> None:
-        """Draw one example of each split, to see that there are any."""
+        """Draw one example of each split, to check that there are any."""
         for split in self.splits():
             self.open(split)[0]
 
     def fingerprint(self) -> str:
-        """Of the options, which with the version of the task say everything."""
+        """SHA-256 of the version and the options, which determine the examples."""
         return digest_of([VERSION, self.options.model_dump(mode="json")])
 
 
-class Drawn(Sequence[Example]):
-    """The examples of a split by number."""
+class GeneratedExamples(Sequence[Example]):
+    """The examples of a split, drawn on access."""
 
     def __init__(self, data: GeneratedData, split: Split) -> None:
         self.data = data
@@ -84,18 +84,18 @@ class Drawn(Sequence[Example]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        stream = [self.data.options.seed, get_args(Split).index(self.split), index % len(self)]
-        generator = np.random.default_rng(stream)
-        for _ in range(DRAWS):
+        seeds = [self.data.options.seed, get_args(Split).index(self.split), index % len(self)]
+        generator = np.random.default_rng(seeds)
+        for _ in range(MAX_DRAWS):
             example = self.data.draw(generator, self.split)
             if _split_of(example.source) == self.split:
                 return example
         raise DataError(
-            f"{self.data.part_name()}: {DRAWS} draws gave no example for the {self.split} split; the task has too few",
+            f"{self.data.name()}: {MAX_DRAWS} draws gave no example for the {self.split} split; the task has too few",
             hint="make it larger: longer sequences or more symbols",
         )
 
 
 def _split_of(source: str) -> Split:
-    number = int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], "big") % 10
-    return "test" if number == 0 else "validation" if number == 1 else "train"
+    bucket = int.from_bytes(hashlib.sha256(source.encode()).digest()[:8], "big") % 10
+    return "test" if bucket == 0 else "validation" if bucket == 1 else "train"

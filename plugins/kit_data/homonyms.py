@@ -1,7 +1,7 @@
-"""Sentences with words of two senses whose true sense is known: pseudo-homonyms (Gale et al. 1992; Schütze 1998).
+"""Sentences with pseudowords: ambiguous words whose sense is known (Gale et al. 1992; Schütze 1998).
 
-Each sentence is about one topic. Two words of different topics are replaced by one, everywhere: the hidden original is
-the sense, exact and free. `bank` is one of them, made of the river's and of the money's.
+Each sentence has one topic. Two words of different topics are replaced by one pseudoword everywhere; the original word
+is its sense. The pseudoword `bank` replaces `riverside` and `lender`.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from kit_data.generated import GeneratedData, GeneratedOptions
 
 TOPICS: dict[str, dict[str, list[str]]] = {
     "river": {
-        "thing": ["riverside", "boat", "reed", "fish", "bridge", "otter", "current", "willow"],
-        "deed": ["drifts", "floods", "flows", "sinks"],
-        "kind": ["muddy", "deep", "green", "wet"],
+        "noun": ["riverside", "boat", "reed", "fish", "bridge", "otter", "current", "willow"],
+        "verb": ["drifts", "floods", "flows", "sinks"],
+        "adjective": ["muddy", "deep", "green", "wet"],
     },
     "money": {
-        "thing": ["lender", "loan", "cheque", "teller", "credit", "account", "branch", "vault"],
-        "deed": ["pays", "lends", "owes", "saves"],
-        "kind": ["rich", "legal", "monthly", "secure"],
+        "noun": ["lender", "loan", "cheque", "teller", "credit", "account", "branch", "vault"],
+        "verb": ["pays", "lends", "owes", "saves"],
+        "adjective": ["rich", "legal", "monthly", "secure"],
     },
     "kitchen": {
-        "thing": ["banana", "oven", "spoon", "soup", "cook", "bread", "butter", "plate"],
-        "deed": ["boils", "bakes", "melts", "smells"],
-        "kind": ["sweet", "hot", "fresh", "salty"],
+        "noun": ["banana", "oven", "spoon", "soup", "cook", "bread", "butter", "plate"],
+        "verb": ["boils", "bakes", "melts", "smells"],
+        "adjective": ["sweet", "hot", "fresh", "salty"],
     },
     "house": {
-        "thing": ["door", "window", "roof", "stair", "wall", "lamp", "carpet", "chimney"],
-        "deed": ["creaks", "opens", "leaks", "shuts"],
-        "kind": ["wooden", "narrow", "old", "painted"],
+        "noun": ["door", "window", "roof", "stair", "wall", "lamp", "carpet", "chimney"],
+        "verb": ["creaks", "opens", "leaks", "shuts"],
+        "adjective": ["wooden", "narrow", "old", "painted"],
     },
     "music": {
-        "thing": ["violin", "choir", "drum", "singer", "chord", "tune", "flute", "concert"],
-        "deed": ["sounds", "echoes", "plays", "rings"],
-        "kind": ["loud", "gentle", "slow", "famous"],
+        "noun": ["violin", "choir", "drum", "singer", "chord", "tune", "flute", "concert"],
+        "verb": ["sounds", "echoes", "plays", "rings"],
+        "adjective": ["loud", "gentle", "slow", "famous"],
     },
     "school": {
-        "thing": ["pupil", "teacher", "lesson", "pencil", "exam", "desk", "book", "answer"],
-        "deed": ["learns", "reads", "counts", "writes"],
-        "kind": ["clever", "young", "short", "hard"],
+        "noun": ["pupil", "teacher", "lesson", "pencil", "exam", "desk", "book", "answer"],
+        "verb": ["learns", "reads", "counts", "writes"],
+        "adjective": ["clever", "young", "short", "hard"],
     },
 }
-MERGED = {
+PSEUDOWORDS = {
     "bank": ("riverside", "lender"),
     "bandoor": ("banana", "door"),
     "viopil": ("violin", "pupil"),
@@ -56,23 +56,23 @@ MERGED = {
     "drumexam": ("drum", "exam"),
 }
 PATTERNS = (
-    "the {kind} {thing} {deed} near the {thing}",
-    "a {thing} {deed} and the {kind} {thing} {deed}",
-    "every {thing} with a {thing} {deed}",
-    "the {thing} of the {kind} {thing} {deed} again",
+    "the {adjective} {noun} {verb} near the {noun}",
+    "a {noun} {verb} and the {adjective} {noun} {verb}",
+    "every {noun} with a {noun} {verb}",
+    "the {noun} of the {adjective} {noun} {verb} again",
 )
-_SINGLE = {original: word for word, originals in MERGED.items() for original in originals}
+_PSEUDOWORD_OF = {original: word for word, originals in PSEUDOWORDS.items() for original in originals}
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One ambiguous word in a sentence."""
+    """An occurrence of a pseudoword in a text."""
 
     text: str
-    place: int
+    word_index: int
     word: str
     sense: str
-    """The word that it stands for."""
+    """The original word."""
 
 
 class HomonymsOptions(GeneratedOptions):
@@ -80,47 +80,47 @@ class HomonymsOptions(GeneratedOptions):
 
     use: Literal["homonyms"] = "homonyms"
     sentences: int = Field(default=1, ge=1, le=20)
-    """How many sentences, all about one topic, make a text."""
+    """The number of sentences of a text, all of one topic."""
 
 
 class HomonymsData(GeneratedData):
-    """Texts to continue or fill in, in which six words have two senses each."""
+    """Texts in which six pseudowords have two senses each."""
 
     options_type = HomonymsOptions
     options: HomonymsOptions
 
     @property
     def task(self) -> Task:
-        """Text."""
+        """The task: language modeling."""
         return "text"
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """Sentences about one topic, words merged."""
-        return Example(" ".join(_SINGLE.get(word, word) for word in self._words(generator)))
+        """Draws sentences of one topic, with pseudowords."""
+        return Example(" ".join(_PSEUDOWORD_OF.get(word, word) for word in self._words(generator)))
 
     def occurrences(self, split: Split, count: int) -> list[Occurrence]:
-        """So many ambiguous words in sentences of their own, as often in one sense as in the other."""
+        """Returns `count` occurrences of pseudowords, balanced over senses, each in a text of its own."""
         found: list[Occurrence] = []
         generator = np.random.default_rng([self.options.seed, len(split), count])
-        wanted = [(word, sense) for word, senses in MERGED.items() for sense in senses]
+        senses = [(word, sense) for word, originals in PSEUDOWORDS.items() for sense in originals]
         while len(found) < count:
-            word, sense = wanted[len(found) % len(wanted)]
-            words = self._words(generator, about=sense)
-            text = " ".join(_SINGLE.get(each, each) for each in words)
+            word, sense = senses[len(found) % len(senses)]
+            words = self._words(generator, required=sense)
+            text = " ".join(_PSEUDOWORD_OF.get(each, each) for each in words)
             found.append(Occurrence(text, words.index(sense), word, sense))
         return found
 
-    def _words(self, generator: np.random.Generator, about: str | None = None) -> list[str]:
-        """A text in words that are not merged yet; about: a word that is to be in it."""
-        names = list(TOPICS)
-        topic = next((name for name in names if about in TOPICS[name]["thing"]), None)
-        words = TOPICS[topic or names[int(generator.integers(len(names)))]]
+    def _words(self, generator: np.random.Generator, required: str | None = None) -> list[str]:
+        """The words of a text before replacement; required: a noun that must occur in it."""
+        topics = list(TOPICS)
+        topic = next((name for name in topics if required in TOPICS[name]["noun"]), None)
+        words = TOPICS[topic or topics[int(generator.integers(len(topics)))]]
         text: list[str] = []
         for _ in range(self.options.sentences):
             for slot in PATTERNS[int(generator.integers(len(PATTERNS)))].split():
-                kind = slot.strip("{}")
-                text.append(words[kind][int(generator.integers(len(words[kind])))] if slot != kind else slot)
-        if about is not None and about not in text:
-            places = [place for place, word in enumerate(text) if word in words["thing"]]
-            text[places[int(generator.integers(len(places)))]] = about
+                tag = slot.strip("{}")
+                text.append(words[tag][int(generator.integers(len(words[tag])))] if slot != tag else slot)
+        if required is not None and required not in text:
+            nouns = [index for index, word in enumerate(text) if word in words["noun"]]
+            text[nouns[int(generator.integers(len(nouns)))]] = required
         return text

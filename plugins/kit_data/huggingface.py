@@ -1,4 +1,4 @@
-"""Datasets of the `datasets` library: a folder that it saved, or a name on the Hugging Face hub."""
+"""Datasets of the Hugging Face `datasets` library: a folder that it saved, or a name on the hub."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, Literal, Self, get_args, overload
 from pydantic import model_validator
 
 from kit import Data, DataError, Example, Options, Split, Task, digest_of
-from kit_data.records import pick
+from kit_data.records import nested_value
 
 
 class HuggingfaceOptions(Options):
-    """Options of `huggingface`: `source` and `target` for pairs, `text` and `label` for classes, `text` for texts."""
+    """Options of `huggingface`: `source` and `target`; `text` and `label`; or `text`, for language modeling."""
 
     use: Literal["huggingface"] = "huggingface"
     dataset: str
     """A folder written by `save_to_disk`, read from the recipe's folder, or a dataset's name on the hub."""
     configuration: str | None = None
-    """Which configuration of the dataset, where it has several."""
+    """The configuration of the dataset, if it has several."""
     source: str | None = None
-    """The column of the source; a dot goes inside: `translation.en`."""
+    """The column of the source; a dot enters a nested column: `translation.en`."""
     target: str | None = None
     """The column of the target."""
     text: str | None = None
@@ -30,11 +30,11 @@ class HuggingfaceOptions(Options):
     label: str | None = None
     """The column of the class."""
     train: str = "train"
-    """What the dataset calls the training split."""
+    """The dataset's name of the training split."""
     validation: str | None = "validation"
-    """What it calls the validation split; taken if it is there."""
+    """The dataset's name of the validation split, used if there is one."""
     test: str | None = "test"
-    """What it calls the test split; taken if it is there."""
+    """The dataset's name of the test split, used if there is one."""
 
     @model_validator(mode="after")
     def _one_task(self) -> Self:
@@ -48,28 +48,28 @@ class HuggingfaceOptions(Options):
 
 
 class HuggingfaceData(Data):
-    """Rows of a dataset; the library keeps them on disk."""
+    """Rows of a dataset, memory-mapped from disk."""
 
     options_type = HuggingfaceOptions
     options: HuggingfaceOptions
 
     @property
     def task(self) -> Task:
-        """As the columns say."""
+        """The task, by the given columns."""
         return "pairs" if self.options.source else "labelled" if self.options.label else "text"
 
     def splits(self) -> tuple[Split, ...]:
-        """Those that the dataset has."""
-        there = self._load()
-        return tuple(split for split in get_args(Split) if getattr(self.options, split) in there)
+        """The splits of the dataset."""
+        dataset = self._load()
+        return tuple(split for split in get_args(Split) if getattr(self.options, split) in dataset)
 
     def open(self, split: Split) -> Sequence[Example]:
         """The rows of a split."""
-        there = self._load()
+        dataset = self._load()
         name = getattr(self.options, split)
-        if name not in there:
-            raise DataError(f"no split {name!r} in the dataset {self.options.dataset}; there are: {', '.join(there)}")
-        rows = there[name]
+        if name not in dataset:
+            raise DataError(f"no split {name!r} in the dataset {self.options.dataset}; there are: {', '.join(dataset)}")
+        rows = dataset[name]
         for column in filter(None, (self.options.source, self.options.target, self.options.text, self.options.label)):
             if column.split(".")[0] not in rows.column_names:
                 found = ", ".join(rows.column_names)
@@ -77,11 +77,11 @@ class HuggingfaceData(Data):
         return DatasetRows(rows, self.options)
 
     def fingerprint(self) -> str:
-        """Of the options and the library's own fingerprints of its tables."""
-        there = self._load()
+        """SHA-256 of the options and the fingerprints of the splits in `datasets`."""
+        dataset = self._load()
         options = self.options.model_dump(mode="json", exclude={"dataset"})
-        tables = {split: there[getattr(self.options, split)]._fingerprint for split in self.splits()}
-        return digest_of([options, tables])
+        fingerprints = {split: dataset[getattr(self.options, split)]._fingerprint for split in self.splits()}
+        return digest_of([options, fingerprints])
 
     def _load(self) -> Mapping[str, Any]:
         try:
@@ -98,17 +98,17 @@ class HuggingfaceData(Data):
                 return {self.options.train: datasets.load_from_disk(str(folder))}
         try:
             return dict(datasets.load_dataset(name, self.options.configuration))
-        except Exception as error:  # the library raises many kinds, its own and those of the network
+        except Exception as error:  # the library raises many types, its own and those of the network
             raise DataError(f"cannot load the dataset {name!r}: {error}") from error
 
 
 class DatasetRows(Sequence[Example]):
-    """Rows as examples; class numbers are given their names."""
+    """Rows as examples; class ids are replaced by class names."""
 
     def __init__(self, rows: Any, options: HuggingfaceOptions) -> None:
         self.rows = rows
         self.options = options
-        self.names: list[str] | None = getattr(rows.features.get(options.label or ""), "names", None)
+        self.classes: list[str] | None = getattr(rows.features.get(options.label or ""), "names", None)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -124,23 +124,23 @@ class DatasetRows(Sequence[Example]):
         options = self.options
         try:
             if options.source and options.target:
-                return Example(pick(row, options.source), pick(row, options.target))
-            text = pick(row, options.text or "")
+                return Example(nested_value(row, options.source), nested_value(row, options.target))
+            text = nested_value(row, options.text or "")
             if not options.label:
                 return Example(text)
-            return Example(text, label=self._name(pick(row, options.label)))
+            return Example(text, label=self._class_name(nested_value(row, options.label)))
         except ValueError as error:
             raise DataError(f"row {index} of the dataset {options.dataset}: {error}") from error
 
-    def _name(self, label: str) -> str:
-        """The name of a class. Test splits that keep their classes to themselves have -1 in every row."""
-        if self.names is None:
+    def _class_name(self, label: str) -> str:
+        """The name of a class id; splits with hidden labels have -1 in every row."""
+        if self.classes is None:
             return label
-        number = int(label)
-        if not 0 <= number < len(self.names):
+        index = int(label)
+        if not 0 <= index < len(self.classes):
             raise ValueError(
-                f"its class in the column {self.options.label!r} is {number}, which means that it has none; wanted was "
-                f"0 to {len(self.names) - 1}\n    leave a split without classes out, such as test: null, or rows "
+                f"its class in the column {self.options.label!r} is {index}, which means that it has none; wanted was "
+                f"0 to {len(self.classes) - 1}\n    leave a split without classes out, such as test: null, or rows "
                 "without one: dataset.filter(...).save_to_disk(folder)"
             )
-        return self.names[number]
+        return self.classes[index]

@@ -1,4 +1,4 @@
-"""Texts with a class each, from TSV, CSV or JSON lines; plain or gzip."""
+"""Texts and their class labels, from TSV, CSV or JSON lines; plain or gzip."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from kit_data.records import ColumnReader, Field, Format, JsonReader, Reader, fo
 
 
 class LabelledTextOptions(Options):
-    """Options of `labelled_text`. Paths are read from the recipe's folder; `~` and `$NAME` are filled in."""
+    """Options of `labelled_text`. Relative paths start at the recipe's folder; `~` and `$NAME` are expanded."""
 
     use: Literal["labelled_text"] = "labelled_text"
     train: str
-    """The file of training examples."""
+    """The training file."""
     validation: str | None = None
-    """The file to watch training with."""
+    """The validation file."""
     test: str | None = None
-    """The file to judge the trained model with."""
+    """The test file."""
     format: Literal["auto", "tsv", "csv", "jsonl"] = "auto"
-    """How a file holds examples; auto goes by its name."""
+    """The format of the files; auto: by file name."""
     label: Field = Constraint(default="")
-    """Key, column name (the first line is then a header) or column number from 1; left out: `label`, or 1 in TSV."""
+    """Key, column name (of a header in the first line) or column number from 1; default: `label`, or 1 in TSV."""
     text: Field = Constraint(default="")
-    """Key, column name or column number of the text; left out: `text`, or 2 in TSV."""
+    """Key, column name or column number of the text; default: `text`, or 2 in TSV."""
 
 
 class LabelledTextData(FileData):
-    """Texts and their classes."""
+    """Texts and their class labels."""
 
     options_type = LabelledTextOptions
     options: LabelledTextOptions
 
     @property
     def task(self) -> Task:
-        """Labelled."""
+        """The task: classification."""
         return "labelled"
 
     def files(self, split: Split) -> Sequence[Lines]:
         """The one file of a split."""
-        named: str | None = getattr(self.options, split)
-        if named is None:
+        file_name: str | None = getattr(self.options, split)
+        if file_name is None:
             raise DataError(f"there is no {split} split: name its file", hint=f"{split}: …")
-        path = self.find(named)
+        path = self.find(file_name)
         return [Lines(path, quoted=self._format(path) == "csv")]
 
     def open(self, split: Split) -> Sequence[Example]:
@@ -58,38 +58,38 @@ class LabelledTextData(FileData):
         return ParsedLines(lines, LabelParser(reader), first)
 
     def _format(self, path: Path) -> Format:
-        form = self.options.format
-        return format_of(path, ("tsv", "csv", "jsonl")) if form == "auto" else form
+        file_format = self.options.format
+        return format_of(path, ("tsv", "csv", "jsonl")) if file_format == "auto" else file_format
 
     def _reader(self, lines: Lines) -> tuple[Reader, int]:
-        """What reads a record, and how many records are a header."""
-        form = self._format(lines.path)
+        """The reader of a record, and the number of header records."""
+        file_format = self._format(lines.path)
         label, text = self.options.label, self.options.text
-        if form == "jsonl":
+        if file_format == "jsonl":
             return JsonReader((str(label or "label"), str(text or "text"))), 0
-        assert form != "scan"
-        plain = form == "tsv"
-        wanted = (label or (1 if plain else "label"), text or (2 if plain else "text"))
+        assert file_format != "scan"
+        is_tsv = file_format == "tsv"
+        fields = (label or (1 if is_tsv else "label"), text or (2 if is_tsv else "text"))
         names = ("label", "text")
-        if all(isinstance(field, int) and field >= 1 for field in wanted):
-            columns = (int(wanted[0]) - 1, int(wanted[1]) - 1)
-            return ColumnReader(form, columns, names, 2 if not label and not text else None), 0
-        header = split_cells(lines[0], form)
-        for field in wanted:
+        if all(isinstance(field, int) and field >= 1 for field in fields):
+            columns = (int(fields[0]) - 1, int(fields[1]) - 1)
+            return ColumnReader(file_format, columns, names, 2 if not label and not text else None), 0
+        header = split_cells(lines[0], file_format)
+        for field in fields:
             if field not in header:
                 found = ", ".join(map(repr, header))
                 raise lines.error(0, f"a header with the column {field!r} was wanted, found {found}")
-        columns = (header.index(str(wanted[0])), header.index(str(wanted[1])))
-        return ColumnReader(form, columns, names, len(header)), 1
+        columns = (header.index(str(fields[0])), header.index(str(fields[1])))
+        return ColumnReader(file_format, columns, names, len(header)), 1
 
 
 @dataclass(frozen=True)
 class LabelParser:
-    """A labelled text from a record."""
+    """Parses a record into a labelled example."""
 
     read: Reader
 
     def __call__(self, record: str) -> Example:
-        """The label stands before the text."""
+        """The example of a record; the reader gives label, text."""
         label, text = self.read(record)
         return Example(text, label=label)

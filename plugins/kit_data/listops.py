@@ -1,4 +1,4 @@
-"""ListOps: the value of nested lists under minimum, maximum, median and sum modulo ten (Nangia, Bowman 2018)."""
+"""ListOps: the value of nested lists under minimum, maximum, median and sum modulo 10 (Nangia and Bowman 2018)."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ class ListopsOptions(GeneratedOptions):
     """Options of `listops`."""
 
     use: Literal["listops"] = "listops"
-    depth: int = Field(default=3, ge=1, le=20)
-    """How deep lists are nested at most."""
-    arguments: int = Field(default=5, ge=2, le=20)
-    """The most values in a list; there are two at least."""
-    nesting: float = Field(default=0.25, ge=0.0, le=1.0)
-    """How likely a value is a list itself."""
-    longest: int = Field(default=200, ge=10)
-    """The most symbols in an example."""
+    max_depth: int = Field(default=3, ge=1, le=20)
+    """The maximum nesting depth."""
+    max_args: int = Field(default=5, ge=2, le=20)
+    """The maximum number of values in a list; the minimum is 2."""
+    nesting_probability: float = Field(default=0.25, ge=0.0, le=1.0)
+    """The probability that a value is a nested list."""
+    max_length: int = Field(default=200, ge=10)
+    """The maximum number of symbols in an example."""
 
 
 class ListopsData(GeneratedData):
-    """`[MAX 2 9 [MIN 4 7 ] 0 ]` is of class `9`; symbols have spaces between."""
+    """ListOps: `[MAX 2 9 [MIN 4 7 ] 0 ]` has the class `9`; symbols are separated by spaces."""
 
     options_type = ListopsOptions
     options: ListopsOptions
 
     @property
     def task(self) -> Task:
-        """Labelled."""
+        """The task: classification."""
         return "labelled"
 
     def labels(self) -> tuple[str, ...]:
-        """The ten digits."""
+        """The classes: the ten digits."""
         return tuple("0123456789")
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """A list that is not too long."""
+        """Draws lists until one has at most `max_length` symbols."""
         while True:
-            symbols, value = self._list(generator, self.options.depth)
-            if len(symbols) <= self.options.longest:
+            symbols, value = self._list(generator, self.options.max_depth)
+            if len(symbols) <= self.options.max_length:
                 return Example(" ".join(symbols), label=str(value))
 
     def _list(self, generator: np.random.Generator, depth: int) -> tuple[list[str], int]:
         operator = OPERATORS[int(generator.integers(len(OPERATORS)))]
         symbols, values = [f"[{operator}"], []
-        for _ in range(int(generator.integers(2, self.options.arguments + 1))):
-            if depth > 1 and generator.random() < self.options.nesting:
-                inside, value = self._list(generator, depth - 1)
+        for _ in range(int(generator.integers(2, self.options.max_args + 1))):
+            if depth > 1 and generator.random() < self.options.nesting_probability:
+                inner, value = self._list(generator, depth - 1)
             else:
                 value = int(generator.integers(10))
-                inside = [str(value)]
-            symbols += inside
+                inner = [str(value)]
+            symbols += inner
             values.append(value)
         return [*symbols, "]"], evaluate(operator, values)
 

@@ -1,4 +1,4 @@
-"""Pairs of texts: two files of lines, or one of TSV, JSON lines or the SCAN notation; plain or gzip."""
+"""Source-target pairs: two files aligned by line, or one of TSV, JSON lines or SCAN's format; plain or gzip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kit_data.records import ColumnReader, Field, JsonReader, Reader, ScanReader
 
 
 class TwoFiles(Section):
-    """A file of sources and one of targets: a text a line, line by line each other's."""
+    """A file of sources and a file of targets, aligned by line."""
 
     source: str
     """The file of sources."""
@@ -23,42 +23,42 @@ class TwoFiles(Section):
 
 
 class ParallelTextOptions(Options):
-    """Options of `parallel_text`. Paths are read from the recipe's folder; `~` and `$NAME` are filled in."""
+    """Options of `parallel_text`. Relative paths start at the recipe's folder; `~` and `$NAME` are expanded."""
 
     use: Literal["parallel_text"] = "parallel_text"
     train: str | TwoFiles
     """Training pairs: one file, or `{source: …, target: …}`."""
     validation: str | TwoFiles | None = None
-    """Pairs to watch training with."""
+    """Validation pairs."""
     test: str | TwoFiles | None = None
-    """Pairs to judge the trained model with."""
+    """Test pairs."""
     format: Literal["auto", "tsv", "jsonl", "scan"] = "auto"
-    """How one file holds pairs; auto goes by its name."""
+    """The format of a file of pairs; auto: by file name."""
     source: Field = Constraint(default="")
-    """Key (JSON lines) or column from 1 (TSV) of the source; left out: `source`, or the first of two columns."""
+    """Key (JSON lines) or column from 1 (TSV) of the source; default: `source`, or the first of two columns."""
     target: Field = Constraint(default="")
-    """Key (JSON lines) or column from 1 (TSV) of the target; left out: `target`, or the second of two columns."""
+    """Key (JSON lines) or column from 1 (TSV) of the target; default: `target`, or the second of two columns."""
 
 
 class ParallelTextData(FileData):
-    """Sources and targets."""
+    """Source-target pairs."""
 
     options_type = ParallelTextOptions
     options: ParallelTextOptions
 
     @property
     def task(self) -> Task:
-        """Pairs."""
+        """The task: pairs."""
         return "pairs"
 
     def files(self, split: Split) -> Sequence[Lines]:
-        """One file, or two of as many lines."""
-        named: str | TwoFiles | None = getattr(self.options, split)
-        if named is None:
+        """One file of pairs, or two files with the same number of lines."""
+        file_names: str | TwoFiles | None = getattr(self.options, split)
+        if file_names is None:
             raise DataError(f"there is no {split} split: name its files", hint=f"{split}: {{source: …, target: …}}")
-        if isinstance(named, str):
-            return [Lines(self.find(named))]
-        source, target = Lines(self.find(named.source)), Lines(self.find(named.target))
+        if isinstance(file_names, str):
+            return [Lines(self.find(file_names))]
+        source, target = Lines(self.find(file_names.source)), Lines(self.find(file_names.target))
         if len(source) != len(target):
             shorter, longer = sorted((source, target), key=len)
             raise DataError(
@@ -71,15 +71,15 @@ class ParallelTextData(FileData):
     def open(self, split: Split) -> Sequence[Example]:
         """The pairs of a split."""
         files = self.files(split)
-        return SideBySide(*files) if len(files) == 2 else ParsedLines(files[0], PairParser(self._reader(files[0])))
+        return LinePairs(*files) if len(files) == 2 else ParsedLines(files[0], PairParser(self._reader(files[0])))
 
     def _reader(self, lines: Lines) -> Reader:
-        form = self.options.format
-        known = format_of(lines.path, ("tsv", "jsonl", "scan")) if form == "auto" else form
+        option = self.options.format
+        file_format = format_of(lines.path, ("tsv", "jsonl", "scan")) if option == "auto" else option
         source, target = self.options.source, self.options.target
-        if known == "scan":
+        if file_format == "scan":
             return ScanReader()
-        if known == "jsonl":
+        if file_format == "jsonl":
             return JsonReader((str(source or "source"), str(target or "target")))
         if not source and not target:
             return ColumnReader("tsv", (0, 1), ("source", "target"), count=2)
@@ -90,24 +90,24 @@ class ParallelTextData(FileData):
 
 @dataclass(frozen=True)
 class PairParser:
-    """A pair from a record."""
+    """Parses a record into a pair."""
 
     read: Reader
 
     def __call__(self, record: str) -> Example:
-        """The source stands before the target."""
+        """The example of a record; the reader gives source, target."""
         source, target = self.read(record)
         return Example(source, target)
 
 
-class SideBySide(Sequence[Example]):
-    """Line by line of two files."""
+class LinePairs(Sequence[Example]):
+    """Pairs of two files aligned by line."""
 
     def __init__(self, source: Lines, target: Lines) -> None:
-        self.sides = source, target
+        self.files = source, target
 
     def __len__(self) -> int:
-        return len(self.sides[0])
+        return len(self.files[0])
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -116,8 +116,8 @@ class SideBySide(Sequence[Example]):
     def __getitem__(self, index: int | slice) -> Example | list[Example]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        source, target = (lines[index] for lines in self.sides)
-        for lines, text in zip(self.sides, (source, target), strict=True):
+        source, target = (lines[index] for lines in self.files)
+        for lines, text in zip(self.files, (source, target), strict=True):
             if not text.strip():
                 raise lines.error(index % len(self), "the line is empty; a text was wanted")
         return Example(source, target)

@@ -1,4 +1,4 @@
-"""Texts to continue or fill in: a file, whole or as documents; its end is for validation where that has no file."""
+"""Plain text for language modeling: documents of a file, whose end is held out if a split has no file of its own."""
 
 from __future__ import annotations
 
@@ -9,48 +9,49 @@ import numpy as np
 from pydantic import Field
 
 from kit import Data, DataError, Example, Lines, Options, Split, Task, digest_of, find_file
-from kit_data.documents import Documents, LineDocuments, Pieces
+from kit_data.documents import ChunkedDocument, LineDocuments, LineSpanDocuments
 
 
 class PlainTextOptions(Options):
-    """Options of `plain_text`. Paths are read from the recipe's folder; `~` and `$NAME` are filled in."""
+    """Options of `plain_text`. Relative paths start at the recipe's folder; `~` and `$NAME` are expanded."""
 
     use: Literal["plain_text"] = "plain_text"
     train: str
-    """The file of text, plain or gzip."""
+    """The training file: text, plain or gzip."""
     validation: str | None = None
-    """The file to watch training with; left out, a share of the end of `train`."""
+    """The validation file; if left out, a fraction of the end of `train`."""
     test: str | None = None
-    """The file to judge the trained model with; left out, a share of the end of `train`."""
-    validation_share: float = Field(default=0.1, ge=0.0, lt=1.0)
-    """How much of `train` is for validation, where that has no file; 0 for none."""
-    test_share: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """How much of `train`, after what is for validation, is for the test, where that has no file; 0 for none."""
+    """The test file; if left out, a fraction of the end of `train`."""
+    validation_fraction: float = Field(default=0.1, ge=0.0, lt=1.0)
+    """The fraction of `train` held out for validation if there is no validation file; 0 for none."""
+    test_fraction: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """The fraction of `train`, after that for validation, held out for test if there is no test file; 0 for none."""
     documents: Literal["file", "blank_line", "line"] = "file"
-    """What one document is: the whole file, what stands between blank lines, or a line."""
+    """The unit of a document: the whole file, the lines between blank lines, or a line."""
 
 
 class PlainTextData(Data):
-    """Documents of text."""
+    """Documents of a text file."""
 
     options_type = PlainTextOptions
     options: PlainTextOptions
 
     @property
     def task(self) -> Task:
-        """Text."""
+        """The task: language modeling."""
         return "text"
 
     def splits(self) -> tuple[Split, ...]:
-        """Those that have a file or a share."""
-        return tuple(split for split in get_args(Split) if self._file(split) or self._bounds(split))
+        """The splits with a file or a fraction of `train`."""
+        return tuple(split for split in get_args(Split) if self._file_name(split) or self._bounds(split))
 
     def open(self, split: Split) -> Sequence[Example]:
         """The documents of a split."""
-        named = self._file(split)
-        bounds = (0.0, 1.0) if named and split != "train" else self._bounds(split)
+        file_name = self._file_name(split)
+        bounds = (0.0, 1.0) if file_name and split != "train" else self._bounds(split)
         if bounds is None:
-            raise DataError(f"there is no {split} split: name its file or give it a share", hint=f"{split}_share: 0.1")
+            problem = f"there is no {split} split: name its file or give it a fraction"
+            raise DataError(problem, hint=f"{split}_fraction: 0.1")
         lines = self._lines(split)
         examples = self._documents(lines, *bounds)
         if not len(examples):
@@ -58,36 +59,36 @@ class PlainTextData(Data):
         return examples
 
     def fingerprint(self) -> str:
-        """Of the content of the files and the options that are not their names."""
+        """SHA-256 of the content of the files and of all options but their names."""
         options = self.options.model_dump(mode="json", exclude=set(get_args(Split)))
         return digest_of([options, {split: self._lines(split).digest for split in self.splits()}])
 
-    def _file(self, split: Split) -> str | None:
-        named: str | None = getattr(self.options, split)
-        return named
+    def _file_name(self, split: Split) -> str | None:
+        file_name: str | None = getattr(self.options, split)
+        return file_name
 
     def _lines(self, split: Split) -> Lines:
-        return Lines(find_file(self._file(split) or self.options.train, self.folder))
+        return Lines(find_file(self._file_name(split) or self.options.train, self.folder))
 
     def _bounds(self, split: Split) -> tuple[float, float] | None:
-        """From where to where in `train` a split goes, as shares; None where it has none of it."""
-        validation = 0.0 if self.options.validation else self.options.validation_share
-        test = 0.0 if self.options.test else self.options.test_share
+        """The start and the end of a split in `train`, as fractions; None if it has no part of it."""
+        validation = 0.0 if self.options.validation else self.options.validation_fraction
+        test = 0.0 if self.options.test else self.options.test_fraction
         if validation + test >= 1.0:
-            raise DataError(f"validation_share {validation} and test_share {test} leave nothing to train on")
+            raise DataError(f"validation_fraction {validation} and test_fraction {test} leave nothing to train on")
         ends = {"train": 1.0 - validation - test, "validation": 1.0 - test, "test": 1.0}
         starts = {"train": 0.0, "validation": ends["train"], "test": ends["validation"]}
         return (starts[split], ends[split]) if ends[split] > starts[split] else None
 
     def _documents(self, lines: Lines, first: float, last: float) -> Sequence[Example]:
         if self.options.documents == "file":
-            start, stop = (lines.start + int(share * (lines.size - lines.start)) for share in (first, last))
-            return Pieces(lines, lines.border(start), lines.border(stop))
+            start, stop = (lines.start + int(part * (lines.size - lines.start)) for part in (first, last))
+            return ChunkedDocument(lines, lines.border(start), lines.border(stop))
         blank = lines.blank()
         if self.options.documents == "line":
-            kept = np.flatnonzero(~blank)
-            return LineDocuments(lines, kept[int(first * len(kept)) : int(last * len(kept))])
+            indices = np.flatnonzero(~blank)
+            return LineDocuments(lines, indices[int(first * len(indices)) : int(last * len(indices))])
         starts = np.flatnonzero(~blank & np.concatenate([[True], blank[:-1]]))
         stops = np.flatnonzero(~blank & np.concatenate([blank[1:], [True]])) + 1
-        part = slice(int(first * len(starts)), int(last * len(starts)))
-        return Documents(lines, starts[part], stops[part])
+        span = slice(int(first * len(starts)), int(last * len(starts)))
+        return LineSpanDocuments(lines, starts[span], stops[span])

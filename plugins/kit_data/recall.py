@@ -1,4 +1,4 @@
-"""Associative recall: keys with their values, then one of the keys; what was its value? (Ba et al. 2016)."""
+"""Associative recall: the value of a query key among key-value pairs (Ba et al. 2016)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class RecallOptions(GeneratedOptions):
 
     use: Literal["recall"] = "recall"
     pairs: PositiveInt = 8
-    """How many keys are given, each once."""
+    """The number of key-value pairs; their keys are distinct."""
     keys: PositiveInt = 16
-    """How many keys there are: k0, k1, …"""
+    """The number of distinct keys: k0, k1, …"""
     values: PositiveInt = 16
-    """How many values there are: v0, v1, …"""
+    """The number of distinct values: v0, v1, …"""
 
     @model_validator(mode="after")
     def _enough_keys(self) -> Self:
@@ -30,15 +30,15 @@ class RecallOptions(GeneratedOptions):
 
 
 class RecallData(GeneratedData):
-    """`k3 v1 k7 v4 ? k3` gives `v1`."""
+    """Associative recall: `k3 v1 k7 v4 ? k3` has the target `v1`."""
 
     options_type = RecallOptions
     options: RecallOptions
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """Keys without repetition, values with."""
+        """Draws keys without replacement, values with replacement."""
         keys = generator.permutation(self.options.keys)[: self.options.pairs]
         values = generator.integers(self.options.values, size=self.options.pairs)
-        asked = int(generator.integers(self.options.pairs))
-        listed = " ".join(f"k{key} v{value}" for key, value in zip(keys, values, strict=True))
-        return Example(f"{listed} ? k{keys[asked]}", f"v{values[asked]}")
+        query = int(generator.integers(self.options.pairs))
+        pairs = " ".join(f"k{key} v{value}" for key, value in zip(keys, values, strict=True))
+        return Example(f"{pairs} ? k{keys[query]}", f"v{values[query]}")

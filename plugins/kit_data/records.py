@@ -1,4 +1,4 @@
-"""Reading one record of TSV, CSV, JSON lines or the SCAN notation; a ValueError says what was wanted."""
+"""Readers of one record of TSV, CSV, JSON lines or SCAN's format; a ValueError says what was expected."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from kit import DataError
 
 Format = Literal["tsv", "csv", "jsonl", "scan"]
 Field = str | int
-"""A name (a key of JSON, a column with a header) or the number of a column, counted from 1."""
+"""A JSON key, a column name of a header, or a column number from 1."""
 
 
 class Reader(Protocol):
-    """Makes the wanted texts of a record."""
+    """Reads the requested fields of a record."""
 
     def __call__(self, record: str) -> list[str]:
-        """The texts, in the order of the fields."""
+        """The values of the fields, in their order."""
         ...
 
 
 def format_of(path: Path, allowed: Sequence[Format]) -> Format:
-    """The format that a file's name ends in, `.gz` left aside."""
+    """The format by the file extension, `.gz` ignored."""
     suffix = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     suffix = {"json": "jsonl", "ndjson": "jsonl", "tab": "tsv"}.get(suffix, suffix)
     for known in allowed:
@@ -40,7 +40,7 @@ def format_of(path: Path, allowed: Sequence[Format]) -> Format:
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Columns of a line of TSV or a record of CSV; columns: their numbers, from 0; count: how many a line must have."""
+    """Reads columns of TSV or CSV; columns: their indices; count: the required number of columns, None for any."""
 
     format: Literal["tsv", "csv"]
     columns: tuple[int, ...]
@@ -48,44 +48,44 @@ class ColumnReader:
     count: int | None = None
 
     def __call__(self, record: str) -> list[str]:
-        """The cells of the wanted columns."""
+        """The cells of the columns."""
         cells = split_cells(record, self.format)
         if self.count is not None and len(cells) != self.count:
             raise ValueError(f"{self.count} columns were wanted ({', '.join(self.names)}), found {len(cells)}")
         if len(cells) <= max(self.columns):
             raise ValueError(f"at least {max(self.columns) + 1} columns were wanted, found {len(cells)}")
-        return _filled(self.names, [cells[column] for column in self.columns])
+        return _nonblank(self.names, [cells[column] for column in self.columns])
 
 
 @dataclass(frozen=True)
 class JsonReader:
-    """Texts of an object of JSON by key; a dot in a key goes inside: `translation.en`."""
+    """Reads values of a JSON object by key; a dot enters a nested object: `translation.en`."""
 
     keys: tuple[str, ...]
 
     def __call__(self, record: str) -> list[str]:
-        """The texts at the wanted keys."""
+        """The values of the keys."""
         try:
             value = json.loads(record)
         except json.JSONDecodeError as error:
             raise ValueError(f"an object of JSON was wanted: {error.msg} at character {error.pos + 1}") from error
-        return _filled(self.keys, [pick(value, key) for key in self.keys])
+        return _nonblank(self.keys, [nested_value(value, key) for key in self.keys])
 
 
 class ScanReader:
-    """`IN: … OUT: …`, as the SCAN tasks are written."""
+    """Reads SCAN's format: `IN: … OUT: …` (Lake and Baroni 2018)."""
 
     def __call__(self, record: str) -> list[str]:
-        """Source and target."""
+        """Source, target."""
         if not record.startswith("IN: ") or " OUT: " not in record:
             raise ValueError(f"«IN: … OUT: …» was wanted, found {record[:60]!r}")
         source, _, target = record.removeprefix("IN: ").partition(" OUT: ")
-        return _filled(("source", "target"), [source, target])
+        return _nonblank(("source", "target"), [source, target])
 
 
-def split_cells(record: str, form: Literal["tsv", "csv"]) -> list[str]:
+def split_cells(record: str, file_format: Literal["tsv", "csv"]) -> list[str]:
     """The cells of a record."""
-    if form == "tsv":
+    if file_format == "tsv":
         return record.split("\t")
     try:
         return next(csv.reader([record], strict=True), [])
@@ -93,8 +93,8 @@ def split_cells(record: str, form: Literal["tsv", "csv"]) -> list[str]:
         raise ValueError(f"a record of CSV was wanted: {error}") from error
 
 
-def pick(value: object, key: str) -> str:
-    """The text at a key, numbers and truth values written out."""
+def nested_value(value: object, key: str) -> str:
+    """The value of a key as a string; numbers and booleans are converted."""
     for step in key.split("."):
         if not isinstance(value, Mapping) or step not in value:
             found = f"keys {', '.join(map(repr, value))}" if isinstance(value, Mapping) else type(value).__name__
@@ -105,7 +105,7 @@ def pick(value: object, key: str) -> str:
     return str(value)
 
 
-def _filled(names: Sequence[str], texts: list[str]) -> list[str]:
+def _nonblank(names: Sequence[str], texts: list[str]) -> list[str]:
     for name, text in zip(names, texts, strict=True):
         if not text.strip():
             raise ValueError(f"the {name} is empty; a text was wanted")

@@ -1,4 +1,4 @@
-"""Writing a sequence backwards."""
+"""The reverse task: the target is the source in reverse order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class ReverseOptions(SequenceOptions):
 
 
 class ReverseData(SequenceData):
-    """Writing a sequence backwards."""
+    """The reverse task: the target is the source in reverse order."""
 
     options_type = ReverseOptions
-    yardstick = True
+    is_baseline = True
 
-    def answer(self, symbols: list[int]) -> list[int]:
-        """The symbols from the last to the first."""
+    def target(self, symbols: list[int]) -> list[int]:
+        """The symbols in reverse order."""
         return symbols[::-1]

@@ -1,4 +1,4 @@
-"""Tasks on sequences of symbols: numbers with spaces between, and an answer that is another such sequence."""
+"""Base class of tasks that map a sequence of symbols, integers separated by spaces, to another such sequence."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ from kit_data.generated import GeneratedData, GeneratedOptions
 
 
 class SequenceOptions(GeneratedOptions):
-    """Which sequences there are."""
+    """Options of the sequence tasks."""
 
     symbols: PositiveInt = 10
-    """How many symbols there are: 0, 1, 2, …"""
-    shortest: PositiveInt = 1
-    """Symbols in the shortest sequence."""
-    longest: PositiveInt = 20
-    """Symbols in the longest sequence."""
-    test_longest: PositiveInt | None = None
-    """Where given, test sequences are longer than `longest`, up to this: can the model do lengths it never saw?"""
+    """The number of distinct symbols: 0, 1, 2, …"""
+    min_length: PositiveInt = 1
+    """The minimum sequence length."""
+    max_length: PositiveInt = 20
+    """The maximum sequence length."""
+    test_max_length: PositiveInt | None = None
+    """If given, test sequences are longer than `max_length`, up to this: length generalization."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.shortest > self.longest:
-            raise ValueError(f"shortest ({self.shortest}) must not be more than longest ({self.longest})")
-        if self.test_longest is not None and self.test_longest <= self.longest:
-            raise ValueError(f"test_longest ({self.test_longest}) must be more than longest ({self.longest})")
+        if self.min_length > self.max_length:
+            raise ValueError(f"min_length ({self.min_length}) must not be more than max_length ({self.max_length})")
+        if self.test_max_length is not None and self.test_max_length <= self.max_length:
+            raise ValueError(
+                f"test_max_length ({self.test_max_length}) must be more than max_length ({self.max_length})"
+            )
         return self
 
 
 class SequenceData(GeneratedData):
-    """A sequence and what is to be made of it."""
+    """Pairs of a random sequence and its target."""
 
     options: SequenceOptions
 
     @abstractmethod
-    def answer(self, symbols: list[int]) -> list[int]:
-        """What is to be written for these symbols."""
+    def target(self, symbols: list[int]) -> list[int]:
+        """The target sequence of these symbols."""
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """A sequence of a length drawn first, each length as likely."""
+        """Draws a length uniformly, then the symbols."""
         options = self.options
-        beyond = split == "test" and options.test_longest is not None
-        low = options.longest + 1 if beyond else options.shortest
-        high = options.test_longest if beyond and options.test_longest else options.longest
-        length = int(generator.integers(low, high + 1))
+        is_longer = split == "test" and options.test_max_length is not None
+        min_length = options.max_length + 1 if is_longer else options.min_length
+        max_length = options.test_max_length if is_longer and options.test_max_length else options.max_length
+        length = int(generator.integers(min_length, max_length + 1))
         symbols = [int(symbol) for symbol in generator.integers(options.symbols, size=length)]
-        return Example(" ".join(map(str, symbols)), " ".join(map(str, self.answer(symbols))))
+        return Example(" ".join(map(str, symbols)), " ".join(map(str, self.target(symbols))))

@@ -1,4 +1,4 @@
-"""Writing the symbols of a sequence in order."""
+"""The sort task: the target is the sorted source."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class SortOptions(SequenceOptions):
 
 
 class SortData(SequenceData):
-    """Writing the symbols of a sequence in order."""
+    """The sort task: the target is the sorted source."""
 
     options_type = SortOptions
 
-    def answer(self, symbols: list[int]) -> list[int]:
-        """The symbols from the smallest to the largest."""
+    def target(self, symbols: list[int]) -> list[int]:
+        """The symbols in increasing order."""
         return sorted(symbols)

@@ -1,7 +1,7 @@
-"""Two look-ups at once: is the value of one key less or more than that of another? One place has to find both values.
+"""Comparison of the values of two keys, so that one position has to retrieve both.
 
-It matters which value belongs to which key: a head that averages the two keys it looks at loses just that, unless it
-spends width on telling them apart. A model that finds only one of the values can still guess from its size.
+The order of the values matters: a head that attends to both keys averages their values and loses the order, unless
+the values lie in different subspaces. A model that retrieves one value only can guess from its magnitude.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class TwoLookupsOptions(GeneratedOptions):
 
     use: Literal["two_lookups"] = "two_lookups"
     pairs: int = Field(default=6, ge=2)
-    """How many keys are given, each once."""
+    """The number of key-value pairs; their keys are distinct."""
     keys: PositiveInt = 8
-    """How many keys there are: k0, k1, …"""
+    """The number of distinct keys: k0, k1, …"""
     values: int = Field(default=8, ge=2)
-    """How many values there are: 0, 1, 2, …"""
+    """The number of distinct values: 0, 1, 2, …"""
 
     @model_validator(mode="after")
     def _enough_keys(self) -> Self:
@@ -34,26 +34,26 @@ class TwoLookupsOptions(GeneratedOptions):
 
 
 class TwoLookupsData(GeneratedData):
-    """`k3=1 k7=4 k0=2 first=k7 second=k0` is of class `more`: a key and its value are one token."""
+    """Comparison of two values: `k3=1 k7=4 k0=2 first=k7 second=k0` has the class `more`; a pair is one token."""
 
     options_type = TwoLookupsOptions
     options: TwoLookupsOptions
 
     @property
     def task(self) -> Task:
-        """Labelled."""
+        """The task: classification."""
         return "labelled"
 
     def labels(self) -> tuple[str, ...]:
-        """How the first compares with the second."""
+        """The classes: the first value compared with the second."""
         return ("equal", "less", "more")
 
     def draw(self, generator: np.random.Generator, split: Split) -> Example:
-        """Keys without repetition, values with; two different keys are asked for."""
+        """Draws keys without replacement, values with replacement, and two different query keys."""
         keys = generator.permutation(self.options.keys)[: self.options.pairs]
         values = generator.integers(self.options.values, size=self.options.pairs)
-        first, second = (int(place) for place in generator.permutation(self.options.pairs)[:2])
-        given = " ".join(f"k{key}={value}" for key, value in zip(keys, values, strict=True))
-        answer = np.sign(int(values[first]) - int(values[second]))
-        label = {-1: "less", 0: "equal", 1: "more"}[int(answer)]
-        return Example(f"{given} first=k{keys[first]} second=k{keys[second]}", label=label)
+        first, second = (int(index) for index in generator.permutation(self.options.pairs)[:2])
+        pairs = " ".join(f"k{key}={value}" for key, value in zip(keys, values, strict=True))
+        order = np.sign(int(values[first]) - int(values[second]))
+        label = {-1: "less", 0: "equal", 1: "more"}[int(order)]
+        return Example(f"{pairs} first=k{keys[first]} second=k{keys[second]}", label=label)

@@ -1,4 +1,4 @@
-"""Embeddings, one a file."""
+"""Token embeddings; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_embedding.characters import CharactersEmbedding
     from kit_embedding.factorized import FactorizedEmbedding
     from kit_embedding.pretrained import PretrainedEmbedding

@@ -1,7 +1,7 @@
-"""Word vectors made from letters by a convolution: Character-Aware Neural Language Models (Kim et al. 2016).
+"""Character-CNN word embeddings with highway layers: Character-Aware Neural Language Models (Kim et al. 2016).
 
-Letters are the bytes of UTF-8, so that the number of parameters does not depend on the data.
-Shapes: W words, V token ids, C letters of a word, E width of a letter, F filters, D width of the model.
+Characters are UTF-8 bytes, as in ELMo (Peters et al. 2018), so that parameters do not depend on the data.
+Shapes: W words, V token ids, C characters per word, E character dimension, F filters, D model width.
 """
 
 from __future__ import annotations
@@ -14,32 +14,35 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, KitError, Options, Problem, Site
-from kit_embedding.spelling import ALPHABET, PADDING, spell
+from kit import BuildContext, Dims, Embedding, KitError, Options, Problem
+
+PADDING, START, END = 0, 1, 2
+ALPHABET = 3 + 256
+"""Padding, start and end of a word, and every byte."""
 
 
 class CharactersOptions(Options):
-    """Words that are spelt alike have vectors that are alike; the table of words is gone.
+    """Character-CNN embeddings: word vectors computed from bytes, without a table of words.
 
-    With `tie: output` the way back compares with the vectors of all words, which are made anew for every batch;
-    with `tie: none` the head has a projection of its own, as in the paper.
+    With `tie: output` logits are dot products with the vectors of all words, computed anew for every batch; with
+    `tie: none` the head has a projection of its own, as in the paper.
     """
 
     use: Literal["characters"] = "characters"
     letter_width: PositiveInt = 16
-    """How many numbers describe a letter."""
+    """Dimension of a character embedding."""
     spans: list[PositiveInt] = Field(default=[1, 2, 3, 4, 5, 6], min_length=1)
-    """How many letters the filters look at."""
+    """Kernel sizes of the convolutions, in characters."""
     filters: PositiveInt = 25
-    """How many filters there are for each letter of a span: a span of 3 has 3 times as many as a span of 1."""
+    """Filters per character of a kernel: a kernel of size 3 has 3 times as many as one of size 1."""
     highway: NonNegativeInt = 1
-    """How many highway layers follow (Srivastava et al. 2015)."""
+    """Number of highway layers (Srivastava et al. 2015)."""
     longest: PositiveInt = Field(default=32, le=1000)
-    """How many bytes of a word are looked at."""
+    """Bytes of a word that are read."""
 
 
 class Highway(nn.Module):
-    """Changes a vector where a learned gate is open, and begins mostly closed."""
+    """Highway layer with a carry bias: [W, F]."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -48,23 +51,23 @@ class Highway(nn.Module):
         nn.init.constant_(self.gate.bias, -2.0)
 
     def forward(self, x_WF: Tensor) -> Tensor:
-        """x: [W, F]."""
+        """x: [W, F]; the same shape."""
         return torch.lerp(x_WF, F.relu(self.change(x_WF)), torch.sigmoid(self.gate(x_WF)))
 
 
 class CharactersEmbedding(Embedding):
-    """Letters, filters over spans of letters, the largest answer of each over the word, highway, projection."""
+    """Byte embeddings, convolutions, max pooling over the word, highway layers, projection."""
 
     options_type = CharactersOptions
     options: CharactersOptions
     letters_VC: Tensor
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         assert dims.vocabulary is not None
         if dims.symbols is not None and len(dims.symbols) != dims.vocabulary:
             raise KitError(f"{len(dims.symbols)} words are known, and the vocabulary has {dims.vocabulary}")
-        # Saved with the weights: a model that is loaded without its tokenizer must still know how words are spelt.
+        # Saved with the weights, so that a model can be loaded without its tokenizer.
         self.register_buffer("letters_VC", spell(dims.symbols, dims.vocabulary, options.longest))
         self.letter = nn.Parameter(torch.empty(ALPHABET, options.letter_width))
         nn.init.uniform_(self.letter, -0.05, 0.05)
@@ -78,11 +81,11 @@ class CharactersEmbedding(Embedding):
         self._kept: tuple[object, Tensor] | None = None
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """A span must fit into the longest word."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """A kernel must fit into the longest word."""
         for number, span in enumerate(options.spans):
             if span > options.longest + 2:
-                yield site.problem(
+                yield build_context.problem(
                     f"a filter looks at {span} letters, and the longest word has {options.longest} and two marks",
                     "spans",
                     number,
@@ -90,26 +93,26 @@ class CharactersEmbedding(Embedding):
                 )
 
     def forward(self, ids: Tensor) -> Tensor:
-        """ids: [...]; returns [..., width]. Each word of a batch is made once."""
+        """ids: [...]; returns [..., width]. Each distinct word is computed once."""
         if ids.is_meta or torch.compiler.is_compiling():
             return self.words(self.letters_VC[ids.flatten()]).view(*ids.shape, -1)
-        different, places = torch.unique(ids, return_inverse=True)
-        return F.embedding(places, self.words(self.letters_VC[different]))
+        distinct, index = torch.unique(ids, return_inverse=True)
+        return F.embedding(index, self.words(self.letters_VC[distinct]))
 
     def project(self, x: Tensor) -> Tensor:
-        """x: [..., width]; returns [..., vocabulary]: the dot product with the vector of every word."""
+        """x: [..., width]; dot products with the vectors of all words: [..., vocabulary]."""
         return F.linear(x, self._every_word())
 
     def words(self, letters_WC: Tensor) -> Tensor:
         """The vectors of some words: [W, D]."""
-        # The padding's vector is zero and stays so: it has no gradient.
+        # The padding vector is zero and has no gradient.
         x_WEC = F.embedding(letters_WC.int(), self.letter, padding_idx=PADDING).transpose(1, 2)
         peaks = [torch.tanh(filters(x_WEC).amax(2)) for filters in self.filters]
         vectors: Tensor = self.up(self.highway(torch.cat(peaks, 1)))
         return vectors
 
     def _every_word(self) -> Tensor:
-        """The vectors of all words, kept while nothing is learnt: writing a text asks for them at every step."""
+        """The vectors of all words [V, D], cached while weights do not change: decoding needs them at every step."""
         weights = [*self.parameters(), self.letters_VC]
         unkept = torch.is_grad_enabled() or torch.compiler.is_compiling() or self.letter.is_meta
         if unkept or any(weight.is_inference() for weight in weights):
@@ -120,3 +123,16 @@ class CharactersEmbedding(Embedding):
         if self._kept is None or self._kept[0] != mark:
             self._kept = (mark, self.words(self.letters_VC))
         return self._kept[1]
+
+
+def spell(symbols: tuple[str, ...] | None, count: int, longest: int) -> Tensor:
+    """Bytes of each word between start and end markers: [count, longest + 2].
+
+    Before the words are known, each id is spelt as its number, so that distinct ids stay distinct.
+    """
+    words = symbols if symbols is not None else tuple(str(number) for number in range(count))
+    rows = torch.full((count, longest + 2), PADDING, dtype=torch.int16)
+    for row, word in enumerate(words):
+        letters = [byte + 3 for byte in word.encode("utf-8", errors="replace")[:longest]]
+        rows[row, : len(letters) + 2] = torch.tensor([START, *letters, END], dtype=torch.int16)
+    return rows

@@ -1,6 +1,6 @@
-"""A narrow table and one matrix up to the model's width: ALBERT (Lan et al. 2020), section 3.1.
+"""Factorized embedding, a low-rank table and an up projection: ALBERT (Lan et al. 2020), section 3.1.
 
-The table is [V, R] and the matrix [D, R]: V token ids, R rank, D width.
+Shapes: V token ids, R rank, D model width; the table is [V, R], the projection [D, R].
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Options, Site
+from kit import BuildContext, Dims, Embedding, Options
 
 
 class FactorizedOptions(Options):
-    """Token vectors of a smaller width, brought up to the model's: far fewer parameters for a large vocabulary."""
+    """Factorized embeddings: a table of lower rank, projected to the model's width."""
 
     use: Literal["factorized"] = "factorized"
     rank: PositiveInt = 128
-    """The width of the table."""
+    """Rank: the width of the table."""
     bias: bool = True
-    """Whether the way up has a bias, as in ALBERT; the way back has no use for one."""
+    """Whether the up projection has a bias, as in ALBERT."""
     scale: bool = False
-    """Whether vectors are multiplied by sqrt(width), as in Attention Is All You Need, section 3.4."""
+    """Whether embeddings are multiplied by sqrt(width), as in Attention Is All You Need, section 3.4."""
 
 
 class FactorizedEmbedding(Embedding):
-    """The way back goes through both matrices too, so a score is the dot product with the vector that goes in."""
+    """Table and up projection; tied logits go through both matrices, as dot products with the embeddings."""
 
     options_type = FactorizedOptions
     options: FactorizedOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         assert dims.vocabulary is not None
         self.table = nn.Parameter(torch.empty(dims.vocabulary, options.rank))
         self.up = nn.Parameter(torch.empty(dims.width, options.rank))
         self.bias = nn.Parameter(torch.zeros(dims.width)) if options.bias else None
         self.factor = dims.width**0.5 if options.scale else 1.0
-        # Together they give vectors as large as those of a plain table, 1 / sqrt(width) a number.
+        # The product has the variance of a full table, 1 / width per element.
         nn.init.normal_(self.table)
         nn.init.normal_(self.up, std=(dims.width * options.rank) ** -0.5)
 
@@ -50,5 +50,5 @@ class FactorizedEmbedding(Embedding):
         return x * self.factor if self.factor != 1.0 else x
 
     def project(self, x: Tensor) -> Tensor:
-        """x: [..., width]; returns [..., vocabulary]. The bias would add the same to every score, so it is left out."""
+        """x: [..., width]; logits [..., vocabulary], without the bias, which would shift all of them alike."""
         return F.linear(x @ self.up, self.table)

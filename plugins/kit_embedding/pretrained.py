@@ -1,6 +1,6 @@
-"""Token vectors that begin as published ones: word2vec (Mikolov et al. 2013), GloVe (Pennington et al. 2014).
+"""Embeddings initialised from pretrained vectors: word2vec (Mikolov et al. 2013), GloVe (Pennington et al. 2014).
 
-The table is [V, F] and the matrix [D, F]: V token ids, F width of the file's vectors, D width of the model.
+Shapes: V token ids, F dimension of the file's vectors, D model width; the table is [V, F], the projection [D, F].
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ import torch.nn.functional as F
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from kit import DataError, Dims, Embedding, KitError, Options, Site, Special, find_file
+from kit import BuildContext, DataError, Dims, Embedding, KitError, Options, Special, find_file
 from kit_embedding.vector_files import Vector, VectorFile
 
 log = logging.getLogger(__name__)
 
 SAMPLE = 10_000
-"""How many words of a file say how large its numbers are."""
+"""Words of a file from which the mean and variance of its vectors are estimated."""
 
 
 class PretrainedOptions(Options):
-    """A table that is filled from a file when training begins; a saved model needs the file no more."""
+    """Pretrained embeddings, read from a file when training starts; saved models do not need the file."""
 
     use: Literal["pretrained"] = "pretrained"
     file: str = Field(min_length=1)
-    """The file of vectors; `.gz` is unpacked while it is read."""
+    """The file of vectors; `.gz` files are decompressed on the fly."""
     format: Literal["text", "binary"] | None = None
-    """How it is written; left out, binary where the name ends in .bin or .bin.gz, else text."""
+    """File format; left out, binary for .bin and .bin.gz, else text."""
     width: PositiveInt | None = None
-    """How many numbers each vector has; left out, the model's width. Other widths get a trained matrix to it."""
+    """Dimension of the file's vectors; left out, the model's width. Others get a learned projection to it."""
     frozen: bool = False
-    """Whether vectors stay as they are in training."""
+    """Whether the table is frozen in training."""
     lowercase: bool = False
-    """Whether a word that the file does not have is looked up once more in lower case."""
+    """Whether words that are not in the file are looked up in lower case."""
     markers: str = "▁Ġ"
-    """Signs that a tokenizer puts before a word and that are no part of it."""
+    """Word-boundary markers of tokenizers, which are stripped before the look-up."""
 
     @property
     def binary(self) -> bool:
@@ -47,14 +47,14 @@ class PretrainedOptions(Options):
 
 
 class PretrainedEmbedding(Embedding):
-    """Words of the file have its vectors; the others begin at random, with the file's mean and spread."""
+    """Vectors of the file for its words; the others are drawn with the file's mean and standard deviation."""
 
     options_type = PretrainedOptions
     options: PretrainedOptions
     table: Tensor
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         assert dims.vocabulary is not None
         self.found: int | None = None
         self.width = options.width or dims.width
@@ -73,12 +73,12 @@ class PretrainedEmbedding(Embedding):
         return x if self.width == self.dims.width else F.linear(x, self.up)
 
     def project(self, x: Tensor) -> Tensor:
-        """x: [..., width]; returns [..., vocabulary]."""
+        """x: [..., width]; logits [..., vocabulary]."""
         return F.linear(x if self.width == self.dims.width else x @ self.up, self.table)
 
     @torch.no_grad()
-    def prepare(self) -> None:
-        """Read the file; how many tokens it had is kept in `found` and logged."""
+    def init_pretrained(self) -> None:
+        """Reads the file; the number of tokens found is kept in `found` and logged."""
         symbols = self.dims.symbols
         if symbols is None:
             raise KitError(f"vectors of {self.options.file} belong to words, and the words of this model are not known")
@@ -96,11 +96,11 @@ class PretrainedEmbedding(Embedding):
         for number, vector in found.items():
             self.table[number] = torch.from_numpy(vector).to(self.table)
         self.found = len(found)
-        share = 100 * len(found) / tokens
-        log.info("%s: vectors for %d of %d tokens (%.1f %%)", self.options.file, len(found), tokens, share)
+        percentage = 100 * len(found) / tokens
+        log.info("%s: vectors for %d of %d tokens (%.1f %%)", self.options.file, len(found), tokens, percentage)
 
     def _wanted(self, symbols: tuple[str, ...]) -> dict[str, list[tuple[int, int]]]:
-        """For each spelling, the ids it serves, and how good it is: 0 as it stands, 1 unmarked, then in lower case."""
+        """For each spelling, its token ids with a rank: 0 exact, 1 without markers, 2 in lower case."""
         wanted: dict[str, list[tuple[int, int]]] = {}
         for number, symbol in enumerate(symbols):
             if number < len(Special):
@@ -129,7 +129,7 @@ class PretrainedEmbedding(Embedding):
                 vector = file.vector(entry)
                 sample.append(vector)
                 for number, quality in places:
-                    # The first spelling that a file has wins, as the files are sorted by how common a word is.
+                    # Of equal ranks the first entry wins: files are sorted by frequency.
                     if number not in best or quality < best[number]:
                         found[number], best[number] = vector, quality
         return found, np.stack(sample)

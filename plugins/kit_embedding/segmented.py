@@ -1,4 +1,4 @@
-"""Token vectors with a vector for the segment that a token is in, first text or second (BERT, Devlin et al. 2019)."""
+"""Token embeddings plus segment (token type) embeddings: BERT (Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, KitError, Site
+from kit import BuildContext, Dims, KitError
 from kit_embedding.token import TableOptions, TokenEmbedding
 
 
 class SegmentedOptions(TableOptions):
-    """A table of token vectors and a small one of segments; a batch tells them apart by the fact `segment`."""
+    """Token and segment embeddings; the token feature `segment` says the segment of each token."""
 
     use: Literal["segmented"] = "segmented"
     segments: PositiveInt = 2
-    """How many segments there are; tokens of a batch that does not say are all in the first."""
+    """Number of segments; without the feature all tokens are in the first."""
 
 
 class SegmentedEmbedding(TokenEmbedding):
-    """Adds the segment's vector on the way in; the way back is the token's alone."""
+    """Adds a segment embedding to each token; tied logits use the token table alone."""
 
     options_type = SegmentedOptions
     options: SegmentedOptions
     default = False
     reads = ("segment",)
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.segments = nn.Parameter(torch.empty(options.segments, dims.width))
         nn.init.normal_(self.segments, std=dims.width**-0.5)
 
-    def mark(self, x: Tensor, facts: Mapping[str, Tensor]) -> Tensor:
-        """x: [..., width]; facts: the `segment` of each token, [...], where the batch says it."""
-        segment = facts.get("segment")
+    def mark(self, x: Tensor, features: Mapping[str, Tensor]) -> Tensor:
+        """x: [..., width]; features: `segment` [...], where the batch has it. Returns x plus segment embeddings."""
+        segment = features.get("segment")
         if segment is None:
             return x + self.segments[0]
         looked_at = segment.device.type == "cpu" and not torch.compiler.is_exporting()

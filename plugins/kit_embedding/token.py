@@ -1,4 +1,4 @@
-"""A table with one vector a token, shared with the output where a recipe ties them (Press and Wolf 2017)."""
+"""Token embedding table, shared with the output projection where tied (Press and Wolf 2017)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Options, Site, linear
+from kit import BuildContext, Dims, Embedding, Options, linear
 
 
 class TableOptions(Options):
-    """What embeddings with a table of tokens have in common."""
+    """Options of embeddings with a token table."""
 
     scale: bool = False
-    """Whether token vectors are multiplied by sqrt(width), as in Attention Is All You Need, section 3.4."""
+    """Whether embeddings are multiplied by sqrt(width), as in Attention Is All You Need, section 3.4."""
 
 
 class TokenOptions(TableOptions):
-    """A table of token vectors."""
+    """Token embedding table."""
 
     use: Literal["token"] = "token"
 
 
 class TokenEmbedding(Embedding):
-    """Looks vectors up; the way back is the dot product with every vector."""
+    """A look-up table; tied logits are dot products with its rows."""
 
     options_type: ClassVar[type[Options]] = TokenOptions
     options: TableOptions
     default = True
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         assert dims.vocabulary is not None
         self.table = nn.Parameter(torch.empty(dims.vocabulary, dims.width))
         self.factor = dims.width**0.5 if options.scale else 1.0
@@ -44,9 +44,9 @@ class TokenEmbedding(Embedding):
         return x * self.factor if self.factor != 1.0 else x
 
     def project(self, x: Tensor) -> Tensor:
-        """x: [..., width]; returns [..., vocabulary]."""
+        """x: [..., width]; logits [..., vocabulary]."""
         return linear(x, self.table)
 
     def matrix(self) -> Tensor | None:
-        """The table."""
+        """The table: [vocabulary, width]."""
         return self.table if type(self).project is TokenEmbedding.project else None

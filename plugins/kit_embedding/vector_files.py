@@ -1,7 +1,7 @@
-"""Reading files of word vectors: word2vec, as text or binary, and GloVe; mistakes are told with file and line.
+"""Reader of word vector files: word2vec (text or binary) and GloVe; errors name file and line.
 
-Text: a word and its numbers a line, separated by spaces; word2vec opens with a line «words width», GloVe does not.
-Binary (word2vec): that line, then for each word its bytes, a space, and the numbers as little-endian float32.
+Text: one word with its numbers per line, separated by spaces; word2vec starts with a line «words width», GloVe does
+not. Binary (word2vec): that line, then for each word its bytes, a space, and its numbers as little-endian float32.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from kit import DataError
 
 Vector = NDArray[np.float32]
 LONGEST_WORD = 10_000
-"""In bytes; a binary file that holds none of these within it is no word2vec file."""
+"""In bytes; a longer word means that a file is not in word2vec's binary format."""
 
 
 class Entry(NamedTuple):
-    """A word and its numbers, as text or as bytes that are read only where they are wanted."""
+    """A word and its unparsed numbers, as text fields or as bytes."""
 
     word: str
     numbers: list[bytes] | bytes
     line: int | None
-    """In a text file, counted from 1."""
+    """Line number in a text file, from 1."""
 
 
 class VectorFile:
-    """One file, read from start to end as a stream."""
+    """One file, read as a stream."""
 
     def __init__(self, path: Path, binary: bool) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class VectorFile:
         self.width = 0
 
     def entries(self) -> Iterator[Entry]:
-        """Every word in order; `width` is known from the first on."""
+        """Every word in order; `width` is set from the first on."""
         empty = True
         try:
             with gzip.open(self.path) if self.path.suffix == ".gz" else self.path.open("rb") as file:
@@ -53,7 +53,7 @@ class VectorFile:
             raise DataError("holds no word", path=self.path, hint="name a file of word2vec or GloVe vectors")
 
     def vector(self, entry: Entry) -> Vector:
-        """The numbers of a word."""
+        """The vector of a word, parsed and checked: [F] in float32."""
         try:
             read = (
                 np.frombuffer(entry.numbers, "<f4")

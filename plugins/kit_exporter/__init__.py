@@ -1,4 +1,4 @@
-"""Exporters: trained models written for other engines, one a file."""
+"""Exporter: trained models for other inference engines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts, import_or_raise when they are asked for."""
     from kit_exporter.ctranslate2 import Ctranslate2Exporter
     from kit_exporter.onnx import OnnxExporter
     from kit_exporter.safetensors import SafetensorsExporter

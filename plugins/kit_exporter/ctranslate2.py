@@ -1,4 +1,4 @@
-"""CTranslate2, an engine in C++ that writes fast on a CPU, for the Transformers that it knows (Klein et al. 2020)."""
+"""CTranslate2 export, a C++ inference engine for the Transformers that it supports (Klein et al. 2020)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from pydantic import PositiveFloat
 
 from kit import EncoderDecoder, Exportable, ExportCheck, Exporter, Options, Problem, Special
-from kit_exporter.engine_check import compare_written
-from kit_exporter.engine_plan import Planner
-from kit_exporter.engine_spec import specification
-from kit_exporter.missing import imported
+from kit_exporter.ctranslate2_check import compare_generation
+from kit_exporter.ctranslate2_plan import Planner
+from kit_exporter.ctranslate2_spec import specification
+from kit_exporter.export_errors import import_or_raise
 
 EXACT = ("float32",)
 
@@ -23,24 +23,24 @@ class Ctranslate2Options(Options):
 
     use: Literal["ctranslate2"] = "ctranslate2"
     quantization: Literal["float32", "float16", "bfloat16", "int16", "int8", "int8_float32"] = "float32"
-    """How weights are stored: int8 takes a quarter of the room and is faster, and differs a little."""
+    """The type of stored weights: int8 takes a quarter of the memory, is faster and differs slightly."""
     tolerance: PositiveFloat | None = None
     """The largest difference of a token's log-probability that is accepted; left out, 1e-3 for float32, 2 otherwise."""
 
 
 class Ctranslate2Exporter(Exporter):
-    """Writes a model directory: `model.bin`, `config.json` and vocabularies in which a token's place is its id."""
+    """Writes a model directory: `model.bin`, `config.json` and vocabularies in which a token's index is its id."""
 
     options_type = Ctranslate2Options
     options: Ctranslate2Options
 
     def objections(self, subject: Exportable) -> Iterable[Problem]:
-        """Every part that it cannot express."""
+        """Returns an objection to every part that CTranslate2 cannot run."""
         return dict.fromkeys(Planner(subject).problems)
 
     def write(self, subject: Exportable, folder: Path) -> None:
-        """The directory that `ctranslate2.Translator` or `ctranslate2.Generator` opens."""
-        imported("ctranslate2")
+        """Writes the directory that `ctranslate2.Translator` or `ctranslate2.Generator` opens."""
+        import_or_raise("ctranslate2")
         with torch.no_grad():
             spec = specification(Planner(subject), subject.length)
         names = {side: vocabulary(subject, side) for side in ("encoder", "decoder")}
@@ -62,15 +62,15 @@ class Ctranslate2Exporter(Exporter):
         spec.save(str(folder))
 
     def verify(self, subject: Exportable, folder: Path) -> Sequence[ExportCheck]:
-        """Log-probabilities of given texts, and what it writes by itself."""
+        """Compares log-probabilities of given sequences, and greedy decoding."""
         exact, chosen = self.options.quantization in EXACT, self.options.tolerance
         tolerance = (1e-3 if exact else 2.0) if chosen is None else chosen
         names = {side: vocabulary(subject, side) for side in ("encoder", "decoder")}
-        return compare_written(subject, _engine(subject, folder), names, tolerance)
+        return compare_generation(subject, _engine(subject, folder), names, tolerance)
 
 
 def vocabulary(subject: Exportable, side: str) -> list[str]:
-    """A name for each token id, no two alike: how it is written, with its number where that is taken."""
+    """Returns a unique name for each token id: its written form, with its id if that is taken."""
     size = int(getattr(subject.model, side).embedding.dims.vocabulary) if hasattr(subject.model, side) else 0
     written = subject.symbols.get(side) or [f"<{each.name.lower()}>" for each in Special] + [
         str(number) for number in range(len(Special), size)
@@ -84,6 +84,6 @@ def vocabulary(subject: Exportable, side: str) -> list[str]:
 
 
 def _engine(subject: Exportable, folder: Path) -> Any:
-    engine = imported("ctranslate2")
+    engine = import_or_raise("ctranslate2")
     kind = engine.Translator if isinstance(subject.model, EncoderDecoder) else engine.Generator
     return kind(str(folder), device="cpu", inter_threads=1, intra_threads=torch.get_num_threads())

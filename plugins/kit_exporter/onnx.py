@@ -1,4 +1,4 @@
-"""ONNX, for ONNX Runtime and other engines: the same graphs as `torch_export`, for batches and lengths of any size."""
+"""ONNX export, for ONNX Runtime and other engines: the graphs of `torch_export`, for any batch size and length."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from kit import Exportable, ExportCheck, Exporter, Options, Part, RecipeError
-from kit_exporter.blaming import Guards, problem_at
-from kit_exporter.comparing import compare_scores
+from kit_exporter.export_errors import GuardListener, import_or_raise, problem_at
 from kit_exporter.graphs import Graph, Run, graphs_of, run
-from kit_exporter.missing import imported
-from kit_exporter.tracing import trace
+from kit_exporter.logits_check import compare_logits
+from kit_exporter.trace import trace
 
 _NODE = re.compile(r"call_function\[target=(?P<operator>[\w.]+)\]")
 
@@ -28,42 +27,42 @@ class OnnxOptions(Options):
 
     use: Literal["onnx"] = "onnx"
     tolerance: PositiveFloat = 1e-4
-    """The largest difference that is accepted, for scores of up to 1; in proportion for larger ones."""
+    """The largest difference of logits that is accepted, relative to the largest logit if that is above 1."""
 
 
 class OnnxExporter(Exporter):
-    """Writes `encoder.onnx` and `decoder.onnx`, or `model.onnx` for a model of one side; compared by onnxruntime."""
+    """Writes `encoder.onnx` and `decoder.onnx`, or `model.onnx` for a model of one tower; checked with onnxruntime."""
 
     options_type = OnnxOptions
     options: OnnxOptions
 
     def write(self, subject: Exportable, folder: Path) -> None:
-        """One file a graph."""
+        """Writes one file for each graph."""
         for package in ("onnx", "onnxscript", "onnxruntime"):
-            imported(package)
+            import_or_raise(package)
         programs = trace(subject)
         for graph in graphs_of(subject):
             self._convert(graph, programs[graph.name]).save(folder / f"{graph.name}.onnx")
 
     def verify(self, subject: Exportable, folder: Path) -> Sequence[ExportCheck]:
-        """Run the files with onnxruntime and compare scores."""
+        """Runs the files with onnxruntime and compares logits."""
         graphs = graphs_of(subject)
         engines = {graph.name: _engine(folder / f"{graph.name}.onnx", graph) for graph in graphs}
-        return [compare_scores(subject, lambda it: run(graphs, engines, it), self.options.tolerance)]
+        return [compare_logits(subject, lambda it: run(graphs, engines, it), self.options.tolerance)]
 
     def _convert(self, graph: Graph, program: ExportedProgram) -> Any:
         try:
-            with warnings.catch_warnings(), Guards():
+            with warnings.catch_warnings(), GuardListener():
                 warnings.simplefilter("ignore")
                 return torch.onnx.export(
                     program, input_names=list(graph.inputs), output_names=[graph.output], dynamo=True, verbose=False
                 )
-        except Exception as error:  # it raises errors of several kinds, and each is an operator without a translation
+        except Exception as error:  # several kinds; each means an operator without a translation
             raise RecipeError([problem_at(*_culprit(error, program, graph.module))]) from error
 
 
 def _culprit(error: BaseException, program: ExportedProgram, module: nn.Module) -> tuple[Part | None, str]:
-    """The part whose operator has no translation, and the operator."""
+    """Returns the part that uses an operator without a translation, and a message with the operator."""
     cause: BaseException | None = error
     operator = None
     while cause is not None:
@@ -73,8 +72,8 @@ def _culprit(error: BaseException, program: ExportedProgram, module: nn.Module) 
     if operator is None:
         return None, f"cannot be written as ONNX: {str(error).splitlines()[0][:200]}"
     short = operator.replace("::", ".")
-    # Translated is what larger operators fall apart into, so that is where it stands.
-    with warnings.catch_warnings(), Guards():
+    # The translation works on decomposed operators, so the operator is searched for among these.
+    with warnings.catch_warnings(), GuardListener():
         warnings.simplefilter("ignore")
         nodes = list(program.run_decompositions().graph.nodes)
     for node in nodes:
@@ -82,8 +81,8 @@ def _culprit(error: BaseException, program: ExportedProgram, module: nn.Module) 
             for path, _ in reversed(list((node.meta.get("nn_module_stack") or {}).values())):
                 part = _module(module, path)
                 if part is not None:
-                    return part, f"uses {short}, which ONNX has no word for"
-    return None, f"uses {short}, which ONNX has no word for"
+                    return part, f"uses {short}, which ONNX has no operator for"
+    return None, f"uses {short}, which ONNX has no operator for"
 
 
 def _module(module: nn.Module, path: str) -> Part | None:
@@ -95,7 +94,7 @@ def _module(module: nn.Module, path: str) -> Part | None:
 
 
 def _engine(file: Path, graph: Graph) -> Run:
-    runtime = imported("onnxruntime")
+    runtime = import_or_raise("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3

@@ -1,4 +1,4 @@
-"""A folder that is a run by itself: weights as safetensors, the recipe, the lock and the tokenizer; no checkpoints."""
+"""Safetensors export: a run folder with weights, recipe, lock and tokenizer, without checkpoints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import PositiveFloat
 from torch import Tensor
 
 from kit import Exportable, ExportCheck, Exporter, ExportSample, Options, read_tensors, replace_tensors
-from kit_exporter.comparing import compare_scores, scores_of
+from kit_exporter.logits_check import compare_logits, logits_of
 
 WEIGHTS = "weights.safetensors"
 
@@ -23,40 +23,40 @@ class SafetensorsOptions(Options):
 
     use: Literal["safetensors"] = "safetensors"
     numbers: Literal["float32", "float16", "bfloat16"] = "float32"
-    """How weights are stored: as they are, or in half the room; they are float32 again once they are loaded."""
+    """The dtype of stored weights; they are float32 again once they are loaded."""
     tolerance: PositiveFloat | None = None
-    """The largest difference that is accepted, for scores of up to 1; left out, none for float32, 0.2 otherwise."""
+    """The largest difference of logits that is accepted; left out, 0 for float32 and 0.2 otherwise."""
 
 
 class SafetensorsExporter(Exporter):
-    """What is written can be opened, evaluated, served and exported as the run itself."""
+    """Writes a folder that can be opened, evaluated, served and exported as the run itself."""
 
     options_type = SafetensorsOptions
     options: SafetensorsOptions
 
     def write(self, subject: Exportable, folder: Path) -> None:
-        """The weights that are in use, and what the run was made with."""
-        kind: torch.dtype = getattr(torch, self.options.numbers)
-        small: dict[int, Tensor] = {}  # a tensor with two names stays one
+        """Writes the weights and the lock of the run."""
+        dtype: torch.dtype = getattr(torch, self.options.numbers)
+        converted: dict[int, Tensor] = {}  # shared tensors stay shared
         tensors = {}
         for name, tensor in subject.model.state_dict().items():
             shrinks = tensor.is_floating_point() and tensor.dtype == torch.float32
-            tensors[name] = small.setdefault(tensor.data_ptr(), tensor.to(kind)) if shrinks else tensor
+            tensors[name] = converted.setdefault(tensor.data_ptr(), tensor.to(dtype)) if shrinks else tensor
         replace_tensors(folder / WEIGHTS, tensors)
         if subject.lock is not None:
             shutil.copyfile(subject.lock, folder / "lock.json")
 
     def verify(self, subject: Exportable, folder: Path) -> Sequence[ExportCheck]:
-        """Load the weights into another model and compare scores."""
+        """Loads the weights into a copy of the model and compares logits."""
         other = copy.deepcopy(subject.model)
         for parameter in other.parameters():
             parameter.data = torch.full_like(parameter, float("nan"))
         other.load_state_dict(read_tensors(folder / WEIGHTS))
         again = Exportable(other, subject.samples)
 
-        def score(sample: ExportSample) -> Tensor:
-            return scores_of(again, sample)[0]
+        def compute(sample: ExportSample) -> Tensor:
+            return logits_of(again, sample)[0]
 
         chosen = self.options.tolerance
         tolerance = (0.0 if self.options.numbers == "float32" else 0.2) if chosen is None else chosen
-        return [compare_scores(subject, score, tolerance)]
+        return [compare_logits(subject, compute, tolerance)]

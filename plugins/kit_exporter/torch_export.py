@@ -1,4 +1,4 @@
-"""PyTorch's own format, `.pt2`: graphs that run without the kit, for batches and lengths of any size."""
+"""torch.export archives, `.pt2`: graphs that run without the kit, for any batch size and length."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from pydantic import PositiveFloat
 
 from kit import Exportable, ExportCheck, Exporter, Options
-from kit_exporter.comparing import compare_scores
 from kit_exporter.graphs import graphs_of, run
-from kit_exporter.tracing import engine, trace
+from kit_exporter.logits_check import compare_logits
+from kit_exporter.trace import engine, trace
 
 
 class TorchExportOptions(Options):
@@ -20,23 +20,23 @@ class TorchExportOptions(Options):
 
     use: Literal["torch_export"] = "torch_export"
     tolerance: PositiveFloat = 1e-4
-    """The largest difference that is accepted, for scores of up to 1; in proportion for larger ones."""
+    """The largest difference of logits that is accepted, relative to the largest logit if that is above 1."""
 
 
 class TorchExportExporter(Exporter):
-    """Writes `encoder.pt2` and `decoder.pt2`, or `model.pt2` for a model of one side."""
+    """Writes `encoder.pt2` and `decoder.pt2`, or `model.pt2` for a model of one tower."""
 
     options_type = TorchExportOptions
     options: TorchExportOptions
 
     def write(self, subject: Exportable, folder: Path) -> None:
-        """One file a graph."""
+        """Writes one file for each graph."""
         for name, program in trace(subject).items():
             torch.export.save(program, folder / f"{name}.pt2")
 
     def verify(self, subject: Exportable, folder: Path) -> Sequence[ExportCheck]:
-        """Load the files again and compare scores."""
+        """Loads the files and compares logits."""
         graphs = graphs_of(subject)
         engines = {graph.name: engine(torch.export.load(folder / f"{graph.name}.pt2")) for graph in graphs}
         with torch.no_grad():
-            return [compare_scores(subject, lambda it: run(graphs, engines, it), self.options.tolerance)]
+            return [compare_logits(subject, lambda it: run(graphs, engines, it), self.options.tolerance)]

@@ -1,4 +1,4 @@
-"""Feed-forward layers, one a file."""
+"""Feed-forward layers; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_feedforward.conv import ConvFeedforward
     from kit_feedforward.geglu import GegluFeedforward
     from kit_feedforward.gelu import GeluFeedforward

@@ -1,6 +1,6 @@
-"""What all gated feed-forward layers have in common: GLU Variants Improve Transformer (Shazeer 2020).
+"""Gated feed-forward layers (GLU family): GLU Variants Improve Transformer (Shazeer 2020).
 
-Shapes: D width of the model, N hidden width.
+Shapes: D model width, N hidden width.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Division, Dropout, Feedforward, HiddenOptions, Site, in_order
+from kit import BuildContext, Dims, Dropout, Feedforward, MLPOptions, TensorParallelShard, contiguous_shard
 
 
-class GatedOptions(HiddenOptions):
-    """One half of the hidden layer decides how much of the other half passes."""
+class GatedOptions(MLPOptions):
+    """Gated linear units: down(activation(gate(x)) · up(x))."""
 
-    sizing: Literal["equal", "factor"] = "equal"
-    """Two thirds of factor · width, for as many parameters as without a gate (Shazeer), or all of it."""
+    sizing: Literal["equal", "ffn_multiplier"] = "equal"
+    """`equal`: 2/3 · ffn_multiplier · width hidden units, for the parameters of an MLP (Shazeer); else all of it."""
     multiple: PositiveInt = 1
-    """The hidden width is rounded up to a multiple of this; Llama takes 256."""
+    """The hidden width is rounded up to a multiple of this; 256 in Llama."""
 
-    def hidden_width(self, width: int) -> int:
-        """The width itself where it is named; else as `sizing` says."""
+    def ffn_dim(self, width: int) -> int:
+        """The hidden width: `hidden`, or by `sizing`."""
         if self.hidden is not None:
             return self.hidden
-        share = 2 / 3 if self.sizing == "equal" else 1.0
-        hidden = max(1, round(width * self.factor * share))
+        fraction = 2 / 3 if self.sizing == "equal" else 1.0
+        hidden = max(1, round(width * self.ffn_multiplier * fraction))
         return -(-hidden // self.multiple) * self.multiple
 
 
 class GatedFeedforward(Feedforward):
-    """down(activate(gate(x)) · up(x)), gate and up in one matrix, in this order. Override `activate`."""
+    """down(activate(gate(x)) · up(x)), with gate and up in one matrix; a variant overrides `activate`."""
 
     options: GatedOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        self.hidden = options.hidden_width(dims.width)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
+        self.hidden = options.ffn_dim(dims.width)
         self.gate_up = nn.Linear(dims.width, 2 * self.hidden, options.bias)
         self.down = nn.Linear(self.hidden, dims.width, options.bias)
         self.dropout = Dropout(options.dropout)
@@ -50,24 +50,24 @@ class GatedFeedforward(Feedforward):
 
     @abstractmethod
     def activate(self, gate: Tensor) -> Tensor:
-        """What becomes of the gate before it multiplies, number by number."""
+        """The activation of the gate, elementwise: [..., N]."""
 
     def transform(self, x: Tensor) -> Tensor:
-        """x: [..., D]."""
+        """x: [..., D]; the same shape."""
         gate_N, up_N = self.gate_up(x).chunk(2, -1)
         out: Tensor = self.down(self.dropout(self.activate(gate_N) * up_N))
         return out
 
-    def divided(self, share: int, of: int) -> Division | None:
-        """Some of the hidden numbers, each with its gate; None where they cannot be shared out evenly."""
-        if self.hidden % of:
+    def tensor_parallel_shard(self, rank: int, world_size: int) -> TensorParallelShard | None:
+        """The shard with a rank's hidden units and their gates; None if they cannot be split evenly."""
+        if self.hidden % world_size:
             return None
-        own = in_order(share, of, self.hidden)
+        own = contiguous_shard(rank, world_size, self.hidden)
         both = [*own, *(self.hidden + number for number in own)]
         options = self.options.model_copy(update={"hidden": len(own)})
-        cuts = {"gate_up.weight": (0, both), "gate_up.bias": (0, both), "down.weight": (1, own)}
-        return Division(cuts, "down", lambda: type(self)(options, self.dims, self.site))
+        shards = {"gate_up.weight": (0, both), "gate_up.bias": (0, both), "down.weight": (1, own)}
+        return TensorParallelShard(shards, "down", lambda: type(self)(options, self.dims, self.build_context))
 
-    def value_path(self) -> list[Tensor]:
-        """The gate chooses; up and down carry."""
+    def value_output_parameters(self) -> list[Tensor]:
+        """The up and down projections; the gate is left out."""
         return [self.gate_up.weight[self.hidden :], self.down.weight]

@@ -1,4 +1,4 @@
-"""A gate of GELU: GLU Variants Improve Transformer (Shazeer 2020); the feed-forward layer of T5 v1.1 and Gemma."""
+"""GEGLU feed-forward layer: GLU Variants Improve Transformer (Shazeer 2020); used by T5 v1.1 and Gemma."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kit_feedforward.gated import GatedFeedforward, GatedOptions
 
 
 class GegluOptions(GatedOptions):
-    """A gate of Gaussian error linear units."""
+    """GEGLU: gelu(gate) · up."""
 
     use: Literal["geglu"] = "geglu"
     approximate: Literal["none", "tanh"] = "none"
-    """Exact, or by a tanh (T5 v1.1, Gemma)."""
+    """Exact, or the tanh approximation (T5 v1.1, Gemma)."""
 
 
 class GegluFeedforward(GatedFeedforward):

@@ -1,4 +1,4 @@
-"""Feed-forward with Gaussian error linear units (Hendrycks and Gimpel 2016)."""
+"""Feed-forward layer with GELU (Hendrycks and Gimpel 2016)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit import HiddenFeedforward, HiddenOptions
+from kit import MLP, MLPOptions
 
 
-class GeluOptions(HiddenOptions):
-    """Up, x times the chance that a normal number is below x, down."""
+class GeluOptions(MLPOptions):
+    """MLP with GELU, x · Φ(x)."""
 
     use: Literal["gelu"] = "gelu"
     approximate: Literal["none", "tanh"] = "none"
-    """Exact (BERT), or by a tanh (GPT-2)."""
+    """Exact (BERT), or the tanh approximation (GPT-2)."""
 
 
-class GeluFeedforward(HiddenFeedforward):
-    """A smooth relu."""
+class GeluFeedforward(MLP):
+    """down(gelu(up(x)))."""
 
     options_type = GeluOptions
     options: GeluOptions

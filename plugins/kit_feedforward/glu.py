@@ -1,4 +1,4 @@
-"""The gated linear unit: Language Modeling with Gated Convolutional Networks (Dauphin et al. 2017)."""
+"""GLU feed-forward layer: Language Modeling with Gated Convolutional Networks (Dauphin et al. 2017)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kit_feedforward.gated import GatedFeedforward, GatedOptions
 
 
 class GluOptions(GatedOptions):
-    """A logistic gate, open between 0 and 1."""
+    """GLU: sigmoid(gate) · up."""
 
     use: Literal["glu"] = "glu"
 

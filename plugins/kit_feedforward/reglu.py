@@ -1,4 +1,4 @@
-"""A gate of ReLU: GLU Variants Improve Transformer (Shazeer 2020)."""
+"""ReGLU feed-forward layer: GLU Variants Improve Transformer (Shazeer 2020)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kit_feedforward.gated import GatedFeedforward, GatedOptions
 
 
 class RegluOptions(GatedOptions):
-    """A gate that is shut for negative numbers."""
+    """ReGLU: max(0, gate) · up."""
 
     use: Literal["reglu"] = "reglu"
 

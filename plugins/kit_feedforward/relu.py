@@ -1,4 +1,4 @@
-"""The feed-forward layer of the textbook: Attention Is All You Need (Vaswani et al. 2017), section 3.3."""
+"""Feed-forward layer with ReLU: Attention Is All You Need (Vaswani et al. 2017), section 3.3."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import HiddenFeedforward, HiddenOptions
+from kit import MLP, MLPOptions
 
 
-class ReluOptions(HiddenOptions):
-    """Up, max(0, x), down."""
+class ReluOptions(MLPOptions):
+    """MLP with ReLU."""
 
     use: Literal["relu"] = "relu"
 
 
-class ReluFeedforward(HiddenFeedforward):
-    """Negative numbers become zero."""
+class ReluFeedforward(MLP):
+    """down(max(0, up(x)))."""
 
     options_type = ReluOptions
-    yardstick = True
+    is_baseline = True
 
     def activate(self, hidden: Tensor) -> Tensor:
         """max(0, x)."""

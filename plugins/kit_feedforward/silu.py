@@ -1,4 +1,4 @@
-"""Feed-forward with x · sigmoid(x), called SiLU (Elfwing et al. 2018) or swish (Ramachandran et al. 2017)."""
+"""Feed-forward layer with SiLU (Elfwing et al. 2018), also called swish (Ramachandran et al. 2017)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit import HiddenFeedforward, HiddenOptions
+from kit import MLP, MLPOptions
 
 
-class SiluOptions(HiddenOptions):
-    """Up, x · sigmoid(x), down."""
+class SiluOptions(MLPOptions):
+    """MLP with SiLU, x · sigmoid(x)."""
 
     use: Literal["silu"] = "silu"
 
 
-class SiluFeedforward(HiddenFeedforward):
-    """A smooth relu that dips below zero; OPUS-MT's translators have it."""
+class SiluFeedforward(MLP):
+    """down(silu(up(x))), as in OPUS-MT."""
 
     options_type = SiluOptions
 

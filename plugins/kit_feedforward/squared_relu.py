@@ -1,4 +1,4 @@
-"""Squared ReLU: Primer, Searching for Efficient Transformers (So et al. 2021)."""
+"""Feed-forward layer with squared ReLU: Primer, Searching for Efficient Transformers (So et al. 2021)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import HiddenFeedforward, HiddenOptions
+from kit import MLP, MLPOptions
 
 
-class SquaredReluOptions(HiddenOptions):
-    """Up, max(0, x)², down."""
+class SquaredReluOptions(MLPOptions):
+    """MLP with squared ReLU."""
 
     use: Literal["squared_relu"] = "squared_relu"
 
 
-class SquaredReluFeedforward(HiddenFeedforward):
-    """Large numbers count more, and the hidden layer is sparser in effect."""
+class SquaredReluFeedforward(MLP):
+    """down(max(0, up(x))²)."""
 
     options_type = SquaredReluOptions
 

@@ -1,4 +1,4 @@
-"""A gate of SiLU: GLU Variants Improve Transformer (Shazeer 2020); the feed-forward layer of Llama and Mistral."""
+"""SwiGLU feed-forward layer: GLU Variants Improve Transformer (Shazeer 2020); used by Llama and Mistral."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kit_feedforward.gated import GatedFeedforward, GatedOptions
 
 
 class SwigluOptions(GatedOptions):
-    """A gate that is smooth and not bounded above."""
+    """SwiGLU: silu(gate) · up."""
 
     use: Literal["swiglu"] = "swiglu"
 

@@ -1,4 +1,4 @@
-"""Heads: what is read off the last layer, one a file."""
+"""Output heads; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_head.classes import ClassesHead
     from kit_head.language import LanguageHead
     from kit_head.masked import MaskedHead

@@ -1,6 +1,6 @@
-"""A score for every token of the vocabulary: the next one in a decoder, the hidden ones in an encoder.
+"""Language modeling head: logits over the vocabulary, by the tied embedding or a projection of its own.
 
-Capped scores: Gemma 2 (Gemma Team 2024), section 2.
+Logit soft-capping: Gemma 2 (Gemma Team 2024), section 2.
 """
 
 from __future__ import annotations
@@ -11,57 +11,65 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Head, KitError, Layout, Options, Site, linear
+from kit import BatchLayout, BuildContext, Dims, Embedding, Head, KitError, Options, linear
 
 
 class ScoringOptions(Options):
-    """What heads that score the vocabulary have in common."""
+    """Options of heads with logits over the vocabulary."""
 
     bias: bool = False
-    """Whether each token has a bias of its own (Marian, BERT)."""
+    """Whether there is a bias per token (Marian, BERT)."""
     scale: PositiveFloat | Literal["width"] = 1.0
-    """What vectors are multiplied by before they are compared with tokens: a number (Cohere, Granite), or `width` for
-    1 / sqrt(width), which suits a table shared with the input (T5, PaLM)."""
-    cap: PositiveFloat | None = None
-    """Bends scores into ±cap: cap · tanh(score / cap); left out, no cap."""
+    """Factor of the vectors before the projection: a number (Cohere, Granite), or `width` for 1 / sqrt(width), which
+    suits tied embeddings (T5, PaLM)."""
+    logit_softcap: PositiveFloat | None = None
+    """Soft cap c of logits, c · tanh(logit / c); left out, none."""
 
 
 class LanguageOptions(ScoringOptions):
-    """Scores over the vocabulary."""
+    """Language modeling head."""
 
     use: Literal["language"] = "language"
 
 
 class LanguageHead(Head):
-    """The shared embedding's way back where a recipe ties it, else a projection of its own."""
+    """Logits by the tied embedding, or by a projection of its own."""
 
     options_type: ClassVar[type[Options]] = LanguageOptions
     options: ScoringOptions
     default = True
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         if dims.vocabulary is None:
             raise KitError("a language head needs to know the vocabulary")
-        if site.role != "tied":
+        if build_context.role != "tied":
             self.projection = nn.Parameter(torch.empty(dims.vocabulary, dims.width))
             nn.init.xavier_uniform_(self.projection)
         self.bias = nn.Parameter(torch.zeros(dims.vocabulary)) if options.bias else None
         self.factor = dims.width**-0.5 if options.scale == "width" else options.scale
 
-    def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
-        """x: [..., width]; returns [..., vocabulary]."""
+    def forward(self, x: Tensor, layout: BatchLayout, embedding: Embedding | None) -> Tensor:
+        """x: [..., width]; logits [..., vocabulary]."""
         x = x * self.factor if self.factor != 1.0 else x
         if embedding is None:
-            scores = linear(x, self.projection, self.bias)
+            logits = linear(x, self.projection, self.bias)
         else:
-            scores = embedding.project(x)
-            scores = scores if self.bias is None else scores + self.bias
-        cap = self.options.cap
-        return scores if cap is None else cap * torch.tanh(scores / cap)
+            logits = embedding.project(x)
+            logits = logits if self.bias is None else logits + self.bias
+        logit_softcap = self.options.logit_softcap
+        return logits if logit_softcap is None else logit_softcap * torch.tanh(logits / logit_softcap)
+
+    def keeps_logits(self, embedding: Embedding | None) -> bool:
+        """Not after a plain matrix product; tanh reads its result."""
+        return self.options.logit_softcap is not None or (embedding is not None and embedding.matrix() is None)
 
     def matrix(self, embedding: Embedding | None) -> tuple[Tensor, Tensor | None] | None:
-        """The projection or the shared table, unless vectors or scores are bent on the way."""
-        bent = self.factor != 1.0 or self.options.cap is not None or type(self).forward is not LanguageHead.forward
+        """The projection or the tied table and the bias, unless vectors are scaled or logits capped."""
+        modified = (
+            self.factor != 1.0
+            or self.options.logit_softcap is not None
+            or type(self).forward is not LanguageHead.forward
+        )
         weight = self.projection if embedding is None else embedding.matrix()
-        return None if bent or weight is None else (weight, self.bias)
+        return None if modified or weight is None else (weight, self.bias)

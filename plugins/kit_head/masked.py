@@ -1,4 +1,4 @@
-"""Scores of hidden tokens: one more layer and a norm before the vocabulary (BERT, Devlin et al. 2019)."""
+"""Masked language modeling head: a dense layer, GELU and a norm before the vocabulary (BERT, Devlin et al. 2019)."""
 
 from __future__ import annotations
 
@@ -8,43 +8,45 @@ from typing import Any, Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Layout, Norm, NormSlot, Problem, Site
+from kit import BatchLayout, BuildContext, Dims, Embedding, Norm, NormSlot, Problem
 from kit_head.language import LanguageHead, ScoringOptions
 
 
 class MaskedOptions(ScoringOptions):
-    """Guesses tokens that were hidden from an encoder."""
+    """Masked language modeling head."""
 
     use: Literal["masked"] = "masked"
     bias: bool = True
-    """Whether each token has a bias of its own."""
+    """Whether there is a bias per token."""
     norm: NormSlot | None = None
-    """How vectors are normalised before they are compared with tokens; left out, as the model says."""
+    """The norm before the vocabulary projection; left out, the model's."""
 
 
 class MaskedHead(LanguageHead):
-    """norm(gelu(dense(x))), then the vocabulary; BERT, RoBERTa, ALBERT and RoFormer end so."""
+    """norm(gelu(dense(x))), then vocabulary logits, as in BERT, RoBERTa, ALBERT and RoFormer."""
 
     options_type = MaskedOptions
     options: MaskedOptions
     default = False
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.dense = nn.Linear(dims.width, dims.width)
         nn.init.xavier_uniform_(self.dense.weight)
         nn.init.zeros_(self.dense.bias)
-        chosen = options.norm or site.inherited["norm"]
-        self.norm: Norm = site.at("norm", role="norm").build(chosen, dims)
+        chosen = options.norm or build_context.inherited["norm"]
+        self.norm: Norm = build_context.at("norm", role="norm").build(chosen, dims)
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """There must be a norm to take."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """A norm must be named here or for the model."""
         if options.norm is not None:
-            yield from site.at("norm", role="norm").check(options.norm, dims)
-        elif "norm" not in site.inherited:
-            yield site.problem("no norm is named here or for the model", hint="write norm: ... here or under model")
+            yield from build_context.at("norm", role="norm").check(options.norm, dims)
+        elif "norm" not in build_context.inherited:
+            yield build_context.problem(
+                "no norm is named here or for the model", hint="write norm: ... here or under model"
+            )
 
-    def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
-        """x: [..., width]; returns [..., vocabulary]."""
+    def forward(self, x: Tensor, layout: BatchLayout, embedding: Embedding | None) -> Tensor:
+        """x: [..., width]; logits [..., vocabulary]."""
         return super().forward(self.norm(F.gelu(self.dense(x))), layout, embedding)

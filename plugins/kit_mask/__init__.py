@@ -1,4 +1,4 @@
-"""Masks, one a file."""
+"""Masks; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_mask.all import AllMask
     from kit_mask.any import AnyMask
     from kit_mask.causal import CausalMask

@@ -1,4 +1,4 @@
-"""Allowed by every one of several masks."""
+"""Intersection of masks: a pair must be allowed by all of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Literal
 from pydantic import Field
 from torch import Tensor
 
-from kit import Both, Dims, Facts, Layout, Mask, MaskSlot, Options, Problem, Site
+from kit import BatchLayout, Both, BuildContext, Dims, Mask, MaskFeatures, MaskSlot, Options, Problem
 
 
 class AllOptions(Options):
-    """A pair must be allowed by all of these."""
+    """Intersection of masks."""
 
     use: Literal["all"] = "all"
     masks: list[MaskSlot] = Field(min_length=1)
@@ -20,32 +20,32 @@ class AllOptions(Options):
 
 
 class AllMask(Mask):
-    """A pair must be allowed by all of its masks."""
+    """Logical AND of its masks."""
 
     options_type = AllOptions
     options: AllOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        self.inner = Both(*(site.at("masks", n).build(mask, dims) for n, mask in enumerate(options.masks)))
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
+        self.inner = Both(*(build_context.at("masks", n).build(mask, dims) for n, mask in enumerate(options.masks)))
         self.hides_future, self.needs = self.inner.hides_future, self.inner.needs
         self.shape = self.inner.shape
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """What each of the masks says."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """Checks each of the masks."""
         for number, mask in enumerate(options.masks):
-            yield from site.at("masks", number).check(mask, dims)
+            yield from build_context.at("masks", number).check(mask, dims)
 
     @property
-    def writable(self) -> bool:
-        """As the masks say together."""
-        return self.inner.writable
+    def is_autoregressive(self) -> bool:
+        """As the combined mask."""
+        return self.inner.is_autoregressive
 
-    def check_step(self, new: Layout) -> None:
-        """As what it is made of says."""
+    def check_step(self, new: BatchLayout) -> None:
+        """Checks the inner masks."""
         self.inner.check_step(new)
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
-        """As the masks say together."""
-        return self.inner.allows(q, k, facts)
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
+        """As the combined mask."""
+        return self.inner.allows(q, k, features)

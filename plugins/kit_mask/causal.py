@@ -1,4 +1,4 @@
-"""Hides the future: Attention Is All You Need (Vaswani et al. 2017), section 3.2.3."""
+"""Causal mask, which hides later keys: Attention Is All You Need (Vaswani et al. 2017), section 3.2.3."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from kit import Facts, Mask, Options
+from kit import Mask, MaskFeatures, Options
 
 
 class CausalOptions(Options):
-    """A query sees itself and what came before."""
+    """Causal mask: a query sees itself and earlier tokens."""
 
     use: Literal["causal"] = "causal"
 
@@ -19,10 +19,10 @@ class CausalMask(Mask):
     """Allows keys no later than the query."""
 
     options_type = CausalOptions
-    yardstick = True
+    is_baseline = True
     shape = "causal"
     hides_future = True
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         """k <= q."""
         return k <= q

@@ -1,4 +1,4 @@
-"""A window with gaps: Longformer (Beltagy et al. 2020), section 3.1."""
+"""Dilated sliding-window mask: Longformer (Beltagy et al. 2020), section 3.1."""
 
 from __future__ import annotations
 
@@ -8,42 +8,44 @@ from typing import Any, Literal
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from kit import Dims, Facts, Mask, Options, Problem, Site
+from kit import BuildContext, Dims, Mask, MaskFeatures, Options, Problem
 
 
 class DilatedOptions(Options):
-    """A query sees every so many-th key, up to a number of them."""
+    """Dilated window: a query sees every `step`-th key, `size` of them to a side."""
 
     use: Literal["dilated"] = "dilated"
     size: PositiveInt = 64
-    """How many keys a query sees to a side, its own included."""
+    """Visible keys to a side, the query's own included."""
     step: int = Field(default=2, ge=2)
-    """How far these keys are apart."""
+    """Dilation: the distance between visible keys."""
     direction: Literal["both", "back"] = "both"
-    """To both sides, or only itself and what came before."""
+    """Both sides, or earlier keys only."""
 
 
 class DilatedMask(Mask):
-    """Reaches as far as a window of size times step, and sees as little as one of size."""
+    """A window of size · step tokens that shows only every step-th of them."""
 
     options_type = DilatedOptions
     options: DilatedOptions
 
-    def __init__(self, options: Any = None, dims: Dims | None = None, site: Site | None = None) -> None:
-        super().__init__(options, dims, site)
+    def __init__(
+        self, options: Any = None, dims: Dims | None = None, build_context: BuildContext | None = None
+    ) -> None:
+        super().__init__(options, dims, build_context)
         self.hides_future = self.options.direction == "back" or self.options.size == 1
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """Keys that no text is long enough for are a mistake."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """The window must fit into the maximum length."""
         if (options.size - 1) * options.step >= dims.length:
-            yield site.problem(
-                f"{options.size} keys, {options.step} tokens apart, reach past the longest text of {dims.length}",
+            yield build_context.problem(
+                f"{options.size} keys, {options.step} tokens apart, reach past the longest sequence of {dims.length}",
                 "size",
                 hint=f"take a size of at most {(dims.length - 1) // options.step + 1}",
             )
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         """q - k is a multiple of the step, less than size steps away."""
         back, size, step = q - k, self.options.size, self.options.step
         seen = (back.remainder(step) == 0) & (back.abs() < size * step)

@@ -1,4 +1,4 @@
-"""Keeps texts apart that share a row: packed documents see themselves only."""
+"""Document mask for packed sequences: tokens see their own document only."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Literal
 
 from torch import Tensor
 
-from kit import Facts, Mask, Options
+from kit import Mask, MaskFeatures, Options
 
 
 class DocumentOptions(Options):
-    """A query sees keys of its own document."""
+    """Document mask: a query sees keys of its own document."""
 
     use: Literal["document"] = "document"
 
 
 class DocumentMask(Mask):
-    """The batch says with the fact `document` which one each token belongs to, as a number."""
+    """Compares the token feature `document`, the index of each token's document."""
 
     options_type = DocumentOptions
     needs = ("document",)
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
-        """The same number on both sides."""
-        return facts.query["document"] == facts.key["document"]
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
+        """document(q) == document(k)."""
+        return features.query["document"] == features.key["document"]

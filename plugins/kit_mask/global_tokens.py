@@ -1,4 +1,4 @@
-"""A few tokens that see all and are seen by all: Longformer (Beltagy et al. 2020); ETC (Ainslie et al. 2020)."""
+"""Global-token mask: some tokens see all and are seen by all; Longformer (Beltagy et al. 2020), ETC (2020)."""
 
 from __future__ import annotations
 
@@ -9,39 +9,42 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import Dims, Facts, Mask, Options, Problem, Site
+from kit import BuildContext, Dims, Mask, MaskFeatures, Options, Problem
 
 
 class GlobalTokensOptions(Options):
-    """For use beside another mask: `any: [window, global_tokens]`."""
+    """Global tokens, for use beside another mask: `any: [window, global_tokens]`."""
 
     use: Literal["global_tokens"] = "global_tokens"
     count: PositiveInt | None = 1
-    """How many of the first tokens are global; null for those that the batch marks with the fact `global`."""
+    """Number of leading global tokens; null for those that the token feature `global` marks."""
 
 
 class GlobalTokensMask(Mask):
-    """Allows a pair in which one of the two is global."""
+    """Allows pairs in which the query or the key is global."""
 
     options_type = GlobalTokensOptions
     options: GlobalTokensOptions
 
-    def __init__(self, options: Any = None, dims: Dims | None = None, site: Site | None = None) -> None:
-        super().__init__(options, dims, site)
+    def __init__(
+        self, options: Any = None, dims: Dims | None = None, build_context: BuildContext | None = None
+    ) -> None:
+        super().__init__(options, dims, build_context)
         self.needs = ("global",) if self.options.count is None else ()
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """If every token is global, nothing is hidden."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """Fewer tokens than the maximum length must be global, or nothing would be hidden."""
         if options.count is not None and options.count >= dims.length:
-            yield site.problem(
-                f"{options.count} tokens are global and the longest text has {dims.length}, so nothing would be hidden",
+            yield build_context.problem(
+                f"{options.count} tokens are global and the longest sequence has {dims.length}, so nothing would be "
+                "hidden",
                 "count",
                 hint=f"take a count below {dims.length}",
             )
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         """Query or key is global."""
         if self.options.count is None:
-            return torch.logical_or(facts.query["global"], facts.key["global"])
+            return torch.logical_or(features.query["global"], features.key["global"])
         return (q < self.options.count) | (k < self.options.count)

@@ -1,4 +1,4 @@
-"""Allowed where another mask does not allow it."""
+"""Complement of a mask: a pair is allowed where the other mask hides it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from kit import Dims, Facts, Inverse, Layout, Mask, MaskSlot, Options, Problem, Site
+from kit import BatchLayout, BuildContext, Dims, Inverse, Mask, MaskFeatures, MaskSlot, Options, Problem
 
 
 class NotOptions(Options):
-    """The opposite of a mask."""
+    """Complement of a mask."""
 
     use: Literal["not"] = "not"
     mask: MaskSlot
-    """The mask to turn around."""
+    """The mask to negate."""
 
 
 class NotMask(Mask):
-    """Hides what the other shows, and shows what it hides."""
+    """Logical NOT of a mask."""
 
     options_type = NotOptions
     options: NotOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        self.inner = Inverse(site.at("mask").build(options.mask, dims))
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
+        self.inner = Inverse(build_context.at("mask").build(options.mask, dims))
         self.needs = self.inner.needs
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """What the mask says."""
-        yield from site.at("mask").check(options.mask, dims)
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """Checks the inner mask."""
+        yield from build_context.at("mask").check(options.mask, dims)
 
-    def check_step(self, new: Layout) -> None:
-        """As what it is made of says."""
+    def check_step(self, new: BatchLayout) -> None:
+        """Checks the inner mask."""
         self.inner.check_step(new)
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
-        """Where the other mask says no."""
-        return self.inner.allows(q, k, facts)
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
+        """Not allowed by the inner mask."""
+        return self.inner.allows(q, k, features)

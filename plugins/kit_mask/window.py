@@ -1,4 +1,4 @@
-"""Only near keys: Longformer (Beltagy et al. 2020), section 3.1; Mistral 7B (Jiang et al. 2023)."""
+"""Sliding-window mask: Longformer (Beltagy et al. 2020), section 3.1; Mistral 7B (Jiang et al. 2023)."""
 
 from __future__ import annotations
 
@@ -8,40 +8,43 @@ from typing import Any, Literal
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import Dims, Facts, Mask, Options, Problem, Site
+from kit import BuildContext, Dims, Mask, MaskFeatures, Options, Problem
 
 
 class WindowOptions(Options):
-    """A query sees keys less than `size` tokens away."""
+    """Sliding window: a query sees keys less than `size` tokens away."""
 
     use: Literal["window"] = "window"
     size: PositiveInt = 128
-    """How many keys a query sees to a side, its own included: of 3, itself and two more."""
+    """Visible keys to a side, the query's own included."""
     direction: Literal["both", "back"] = "both"
-    """To both sides, or only itself and what came before."""
+    """Both sides, or earlier keys only."""
 
 
 class WindowMask(Mask):
-    """Hides what is far."""
+    """Allows near keys."""
 
     options_type = WindowOptions
     options: WindowOptions
 
-    def __init__(self, options: Any = None, dims: Dims | None = None, site: Site | None = None) -> None:
-        super().__init__(options, dims, site)
+    def __init__(
+        self, options: Any = None, dims: Dims | None = None, build_context: BuildContext | None = None
+    ) -> None:
+        super().__init__(options, dims, build_context)
         self.hides_future = self.options.direction == "back" or self.options.size == 1
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """A window over more than the longest text hides nothing."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """The window must be smaller than the maximum length, or it would hide nothing."""
         if options.size > dims.length:
-            yield site.problem(
-                f"the window has {options.size} tokens and the longest text {dims.length}, so it would hide nothing",
+            yield build_context.problem(
+                f"the window has {options.size} tokens and the longest sequence {dims.length}, so it would hide "
+                "nothing",
                 "size",
                 hint=f"take a size below {dims.length}, or leave the mask out",
             )
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
-        """|q - k| < size, and k <= q where only what came before is seen."""
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
+        """|q - k| < size, and k <= q where the direction is `back`."""
         back = q - k
         return (back.abs() < self.options.size) & (back >= 0) if self.hides_future else back.abs() < self.options.size

@@ -1,4 +1,4 @@
-"""Measures: what is found out about a model besides how well it does, one a file."""
+"""Measures of a model beside its metrics, one a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The measures, imported on request."""
     from kit_measure.accuracy_by_length import AccuracyByLengthMeasure
     from kit_measure.gradient_by_distance import GradientByDistanceMeasure
     from kit_measure.gradient_by_layer import GradientByLayerMeasure

@@ -1,4 +1,4 @@
-"""How often a model is right over the length of a text, past the lengths it was trained on (Press et al. 2022)."""
+"""Accuracy by sequence length, for length extrapolation beyond the training lengths (Press et al. 2022)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from pydantic import PositiveInt
 
-from kit import Batch, Measure, Measured, Options, Series, Split, Subject, Tokens
+from kit import Batch, Measure, Measured, Options, Series, Split, Subject, TokenBatch
 
 
 class AccuracyByLengthOptions(Options):
@@ -17,40 +17,40 @@ class AccuracyByLengthOptions(Options):
 
     use: Literal["accuracy_by_length"] = "accuracy_by_length"
     examples: PositiveInt = 1000
-    """How many examples of each split are used."""
+    """Examples of each split."""
     step: PositiveInt = 1
-    """How many lengths make a point of the curve."""
+    """Lengths in a point of the curve."""
 
 
 class AccuracyByLengthMeasure(Measure):
-    """Right predictions, given the right ones before, over the length of the row; validation and test together."""
+    """Teacher-forced accuracy by row length, over validation and test together."""
 
     options_type = AccuracyByLengthOptions
     options: AccuracyByLengthOptions
 
     @torch.no_grad()
     def measure(self, subject: Subject) -> Measured:
-        """Rows of the same length together."""
-        right: dict[int, int] = defaultdict(int)
-        asked: dict[int, int] = defaultdict(int)
+        """Group rows by length."""
+        correct: dict[int, int] = defaultdict(int)
+        predictions: dict[int, int] = defaultdict(int)
         splits: list[Split] = [split for split in ("validation", "test") if split in subject.data.splits()]
         for split in splits:
             for batch in subject.batches(split, self.options.examples):
                 for length, rows in _by_length(batch).items():
                     loss = subject.objective.loss(subject.model, _rows(batch, rows, length))
-                    place = (length - 1) // self.options.step
-                    right[place] += 0 if loss.correct is None else int(loss.correct)
-                    asked[place] += loss.count
-        x = [float((place + 1) * self.options.step) for place in sorted(asked)]
-        y = [right[place] / max(1, asked[place]) for place in sorted(asked)]
-        return Measured({}, [Series("accuracy", x, y, "length of the row", "share of right tokens")])
+                    bucket = (length - 1) // self.options.step
+                    correct[bucket] += 0 if loss.correct is None else int(loss.correct)
+                    predictions[bucket] += loss.num_predictions
+        x = [float((bucket + 1) * self.options.step) for bucket in sorted(predictions)]
+        y = [correct[bucket] / max(1, predictions[bucket]) for bucket in sorted(predictions)]
+        return Measured({}, [Series("accuracy", x, y, "length of the row", "accuracy")])
 
 
 def _by_length(batch: Batch) -> dict[int, list[int]]:
     assert batch.source is not None
-    valid = batch.source.valid
+    padding_mask = batch.source.padding_mask
     count = len(batch.source.ids)
-    lengths = [batch.source.ids.shape[1]] * count if valid is None else valid.sum(1).tolist()
+    lengths = [batch.source.ids.shape[1]] * count if padding_mask is None else padding_mask.sum(1).tolist()
     found: dict[int, list[int]] = {}
     for row, length in enumerate(lengths):
         found.setdefault(int(length), []).append(row)
@@ -58,10 +58,10 @@ def _by_length(batch: Batch) -> dict[int, list[int]]:
 
 
 def _rows(batch: Batch, rows: list[int], length: int) -> Batch:
-    """Some rows of a batch, all of one length and so without padding."""
+    """Rows of one length from a batch, without padding."""
     tokens = batch.source
     assert tokens is not None
-    facts = {name: fact[rows, :length] for name, fact in tokens.facts.items()}
-    source = Tokens(tokens.ids[rows, :length], None, facts, right_padded=True)
+    features = {name: feature[rows, :length] for name, feature in tokens.features.items()}
+    source = TokenBatch(tokens.ids[rows, :length], None, features, right_padded=True)
     labels = None if batch.labels is None else batch.labels[rows]
     return replace(batch, source=source, labels=labels, indices=tuple(batch.indices[row] for row in rows))

@@ -1,8 +1,8 @@
-"""How much what a model makes of the last token depends on one so far back (Bengio et al. 1994; Pascanu et al. 2013).
+"""Gradient by distance: vanishing gradients from the last output to earlier inputs (Bengio 1994; Pascanu 2013).
 
-G(d) is the mean norm of the gradient of the last vector, in a random direction, by the vector of the token d back. A
-straight line is fitted to ln G(d): its slope is what a step of distance costs, 0 where distance costs nothing.
-Shapes: B texts, L tokens, D width.
+G(d) is the mean norm of the gradient of the last output, in a random direction, by the embedding of the token d back.
+The slope of a straight line fitted to ln G(d) is the decay a token; 0 for no decay.
+Shapes: B sequences, L tokens, D width.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from kit import Measure, Measured, Options, Series, Subject
-from kit_measure.texts import longest, parts_of, random_tokens
+from kit_measure.random_tokens import checked_length, parts_of, random_tokens
 
 
 class GradientByDistanceOptions(Options):
@@ -22,21 +22,21 @@ class GradientByDistanceOptions(Options):
 
     use: Literal["gradient_by_distance"] = "gradient_by_distance"
     length: PositiveInt | None = Field(default=None, ge=4)
-    """How long the texts are; left out, as long as the model is made for."""
-    texts: PositiveInt = 8
-    """How many texts are averaged over."""
+    """The sequence length; left out, the model's maximum."""
+    sequences: PositiveInt = 8
+    """The number of sequences that are averaged."""
 
 
 class GradientByDistanceMeasure(Measure):
-    """The gradient of the last vector by each token's own, over how far back that token is."""
+    """The gradient norm of the last output by each input embedding, by distance."""
 
     options_type = GradientByDistanceOptions
     options: GradientByDistanceOptions
 
     def measure(self, subject: Subject) -> Measured:
         """One backward pass."""
-        length = longest(subject, self.options.length)
-        tokens = random_tokens(subject, self.options.texts, length)
+        length = checked_length(subject, self.options.length)
+        tokens = random_tokens(subject, self.options.sequences, length)
         caught: list[Tensor] = []
 
         def catch(module: Any, given: Any, made: Tensor) -> Tensor:
@@ -56,18 +56,18 @@ class GradientByDistanceMeasure(Measure):
                 out_BD = last[0][:, -1]
                 generator = torch.Generator().manual_seed(subject.seed)
                 direction_BD = torch.randn(out_BD.shape, generator=generator).to(out_BD)
-                (slope_BLD,) = torch.autograd.grad((out_BD * direction_BD).sum(), caught[0])
+                (gradient_BLD,) = torch.autograd.grad((out_BD * direction_BD).sum(), caught[0])
         finally:
             for hook in hooks:
                 hook.remove()
-        norm_L = slope_BLD.norm(dim=-1).mean(0).flip(0)
+        norm_L = gradient_BLD.norm(dim=-1).mean(0).flip(0)
         return summary(norm_L)
 
 
 def summary(norm_L: Tensor) -> Measured:
-    """The curve, the slope of its logarithm, how well a line fits, and how much is left at the far end."""
+    """The curve, the slope of its logarithm, the R² of the line, and the log-ratio of both ends."""
     distance = torch.arange(len(norm_L), dtype=torch.float64)
-    # What has vanished below the smallest float is as good as that: the line stays defined, and steep.
+    # Zero gradients are clamped to the smallest float, so that the logarithm is defined.
     logs = norm_L.double().clamp(min=torch.finfo(torch.float32).tiny).log()
     centred, rise = distance[1:] - distance[1:].mean(), logs[1:] - logs[1:].mean()
     slope = float((centred * rise).sum() / (centred**2).sum())

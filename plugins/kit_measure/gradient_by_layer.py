@@ -1,4 +1,4 @@
-"""The norm of the loss's gradient in each layer (Xiong et al. 2020, figure 3): where a deep model learns, how much."""
+"""The gradient norm of the loss by layer (Xiong et al. 2020, figure 3)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GradientByLayerOptions(Options):
 
     use: Literal["gradient_by_layer"] = "gradient_by_layer"
     examples: PositiveInt = 32
-    """How many examples of the training split the loss is taken over."""
+    """Examples of the training split that the loss is taken over."""
 
 
 class GradientByLayerMeasure(Measure):
@@ -34,7 +34,7 @@ class GradientByLayerMeasure(Measure):
             for batch in subject.batches("train", self.options.examples):
                 loss = subject.objective.loss(model, batch)
                 loss.total.backward()
-                total += loss.count
+                total += loss.num_predictions
         squares: dict[int, float] = {}
         for name, parameter in model.named_parameters():
             found = re.search(r"\.layers\.(\d+)\.", name)

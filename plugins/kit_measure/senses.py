@@ -1,8 +1,8 @@
-"""Whether the vector of one occurrence of a word tells which of its senses is meant (Ethayarajh 2019; Pilehvar 2019).
+"""Word sense disambiguation from contextual vectors, layer by layer (Ethayarajh 2019; Pilehvar 2019).
 
-The data says where its ambiguous words stand and what each occurrence means. A probe (the nearer of two centroids, from
-one half of the occurrences) guesses the sense of the other half. A static vector is the same at every occurrence, so
-that it is left with chance, whatever it was trained on.
+The data gives the position and the sense of its ambiguous words. A nearest-centroid probe, fitted on one half of the
+occurrences, classifies the sense of the other half. A static vector is the same at every occurrence, so that its
+accuracy is chance.
 Shapes: N occurrences, D width.
 """
 
@@ -16,37 +16,37 @@ import torch.nn.functional as F
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import KitError, Measure, Measured, Options, Series, Special, Subject, Tokens
-from kit_measure.static import glove, word2vec
-from kit_measure.texts import parts_of
+from kit import KitError, Measure, Measured, Options, Series, Special, Subject, TokenBatch
+from kit_measure.random_tokens import parts_of
+from kit_measure.static_vectors import glove, word2vec
 
 
 class Occurrence(Protocol):
-    """A word in a text, as data that knows its senses gives it."""
+    """An ambiguous word in a sequence, as the data gives it."""
 
     text: str
-    place: int
-    """Which word of the text it is, counted from 0."""
+    word_index: int
+    """The index of the word in the sequence, from 0."""
     word: str
     sense: str
 
 
 class SensesOptions(Options):
-    """Options of `senses`. The data must know its ambiguous words, as `homonyms` does."""
+    """Options of `senses`. The data must label its ambiguous words, as `homonyms` does."""
 
     use: Literal["senses"] = "senses"
     vectors: Literal["model", "word2vec", "glove"] = "model"
-    """Whose vectors: the model's, in context; or static ones that are trained here, on the training split."""
+    """The contextual vectors of the model, or static ones that are trained on the training split."""
     occurrences: PositiveInt = 600
-    """How many occurrences are looked at."""
+    """The number of occurrences."""
     sentences: PositiveInt = 5000
-    """How many texts static vectors are trained on."""
+    """The number of sequences that static vectors are trained on."""
     word: str = "bank"
-    """The word whose own figures are given beside the mean over all."""
+    """A word whose own accuracy is reported beside the mean."""
 
 
 class SensesMeasure(Measure):
-    """How well senses are told apart, over layers; and how much a word's vector changes with its context."""
+    """Probe accuracy by layer, self-similarity and anisotropy."""
 
     options_type = SensesOptions
     options: SensesOptions
@@ -56,7 +56,7 @@ class SensesMeasure(Measure):
         """Probe every ambiguous word in every layer."""
         ask = getattr(subject.data, "occurrences", None)
         if ask is None:
-            raise KitError(f"the data {subject.data.part_name()} does not know its ambiguous words; take homonyms")
+            raise KitError(f"the data {subject.data.name()} does not know its ambiguous words; take homonyms")
         found = cast("list[Occurrence]", ask("test", self.options.occurrences))
         own: dict[str, float] = {}
         if self.options.vectors == "model":
@@ -69,7 +69,7 @@ class SensesMeasure(Measure):
         accuracy = [_probed(layer_ND, found, subject.seed) for layer_ND in layers]
         means = [sum(layer.values()) / len(layer) for layer in accuracy]
         last_ND = layers[-1]
-        figures = {"accuracy": means[-1], "best_layer": max(means), "self_similarity": _alike(last_ND, found)}
+        figures = {"accuracy": means[-1], "best_layer": max(means), "self_similarity": _self_similarity(last_ND, found)}
         figures["anisotropy"] = _anisotropy(last_ND, subject.seed)
         if self.options.word in accuracy[-1]:
             figures[self.options.word] = accuracy[-1][self.options.word]
@@ -83,7 +83,7 @@ class SensesMeasure(Measure):
         return train(texts, subject.recipe.model.width, subject.seed)
 
     def _contextual(self, subject: Subject, found: list[Occurrence]) -> list[Tensor]:
-        """[N, D] of each layer: of what goes in, of each layer of the stack, and of what comes out."""
+        """[N, D] of each layer: the embedding, the layers of the stack, and its output."""
         embedding, stack = parts_of(subject)
         kept: dict[int, Tensor] = {}
         inner = list(getattr(stack, "layers", ()))
@@ -92,15 +92,15 @@ class SensesMeasure(Measure):
         hooks.append(stack.register_forward_hook(_keep(kept, max(1, len(inner)))))
         ids = subject.tokenizer.encode_batch([it.text for it in found])
         rows = [[int(Special.START), *row, int(Special.END)] for row in ids]
-        padded = Tokens.from_lists(rows)
-        facts = {"document": torch.zeros_like(padded.ids)}  # for masks that keep documents apart: here each row is one
+        padded = TokenBatch.from_lists(rows)
+        features = {"document": torch.zeros_like(padded.ids)}  # for document masks: each row is one document
         try:
-            subject.model(replace(padded, facts=facts))
+            subject.model(replace(padded, features=features))
         finally:
             for hook in hooks:
                 hook.remove()
-        places = torch.tensor([it.place + 1 for it in found])
-        return [kept[number][torch.arange(len(found)), places] for number in sorted(kept)]
+        positions = torch.tensor([it.word_index + 1 for it in found])
+        return [kept[number][torch.arange(len(found)), positions] for number in sorted(kept)]
 
 
 def _keep(kept: dict[int, Tensor], number: int) -> Any:
@@ -111,29 +111,29 @@ def _keep(kept: dict[int, Tensor], number: int) -> Any:
 
 
 def _probed(vectors_ND: Tensor, found: list[Occurrence], seed: int) -> dict[str, float]:
-    """The share of right guesses for each word; where both centroids are as near, the guess is a coin's."""
+    """The accuracy of the nearest-centroid probe for each word; ties are broken at random."""
     generator = torch.Generator().manual_seed(seed)
     shares = {}
     for word in sorted({it.word for it in found}):
         mine = [number for number, it in enumerate(found) if it.word == word]
         senses = sorted({found[number].sense for number in mine})
-        fitted, asked = mine[: len(mine) // 2], mine[len(mine) // 2 :]
+        fitted, held_out = mine[: len(mine) // 2], mine[len(mine) // 2 :]
         groups = [[number for number in fitted if found[number].sense == sense] for sense in senses]
-        if len(senses) < 2 or not asked or not all(groups):
+        if len(senses) < 2 or not held_out or not all(groups):
             continue
         centroids = torch.stack([vectors_ND[group].double().mean(0) for group in groups])
-        distance = torch.cdist(vectors_ND[asked].double(), centroids)
+        distance = torch.cdist(vectors_ND[held_out].double(), centroids)
         close = distance <= distance.amin(1, keepdim=True) + 1e-9 * distance.amax().clamp(min=1.0)
         guess = (close * torch.rand(close.shape, generator=generator)).argmax(1)
-        right = [senses[int(choice)] == found[number].sense for choice, number in zip(guess, asked, strict=True)]
+        right = [senses[int(choice)] == found[number].sense for choice, number in zip(guess, held_out, strict=True)]
         shares[word] = sum(right) / len(right)
     if not shares:
         raise KitError("too few occurrences to tell senses apart; ask for more (measures: occurrences)")
     return shares
 
 
-def _alike(vectors_ND: Tensor, found: list[Occurrence]) -> float:
-    """Mean cosine between occurrences of the same word: 1 for static vectors."""
+def _self_similarity(vectors_ND: Tensor, found: list[Occurrence]) -> float:
+    """Self-similarity: the mean cosine between occurrences of a word; 1 for static vectors."""
     shares = []
     for word in sorted({it.word for it in found}):
         mine = [number for number, it in enumerate(found) if it.word == word]
@@ -145,7 +145,7 @@ def _alike(vectors_ND: Tensor, found: list[Occurrence]) -> float:
 
 
 def _anisotropy(vectors_ND: Tensor, seed: int) -> float:
-    """Mean cosine between occurrences whatever the word: what self-similarity is to be compared with."""
+    """The mean cosine between random occurrences: the baseline of self-similarity."""
     unit = F.normalize(vectors_ND.double(), dim=-1)
     order = torch.randperm(len(unit), generator=torch.Generator().manual_seed(seed))
     return float((unit * unit[order]).sum(-1).mean())

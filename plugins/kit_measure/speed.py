@@ -1,4 +1,4 @@
-"""Tokens a second over the length of texts: training, reading a whole text, and writing token by token."""
+"""Throughput in tokens a second by sequence length: training step, forward pass and decoding."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Literal
 import torch
 from pydantic import Field, PositiveInt
 
-from kit import DecoderModel, Measure, Measured, Options, Series, Subject, Tokens
-from kit_measure.texts import longest, random_tokens
+from kit import DecoderModel, Measure, Measured, Options, Series, Subject, TokenBatch
+from kit_measure.random_tokens import checked_length, random_tokens
 
 
 class SpeedOptions(Options):
-    """Options of `speed`. Wants a machine that does nothing else meanwhile."""
+    """Options of `speed`. Needs an otherwise idle machine."""
 
     use: Literal["speed"] = "speed"
     lengths: list[PositiveInt] = Field(default=[32, 128, 512], min_length=1)
-    """The lengths that are tried, in tokens."""
+    """The sequence lengths, in tokens."""
     tokens: PositiveInt = 2048
-    """Tokens in a batch of texts, so that every length does the same amount of work; at least one text."""
+    """Tokens in a batch, the same for every length; at least one sequence."""
     repeats: PositiveInt = 3
-    """The fastest of so many turns counts: what disturbs a measurement only ever makes it slower."""
-    write: PositiveInt = 32
-    """How many tokens are written, after as many were read, to see how fast that goes; only for decoders."""
+    """Repeats, of which the fastest counts: disturbances only slow a measurement down."""
+    decode: PositiveInt = 32
+    """Tokens that are decoded after a prompt; only for decoders."""
 
 
 class SpeedMeasure(Measure):
-    """Curves of tokens a second, and the figures of the shortest and the longest texts."""
+    """Throughput curves, and the figures of every length."""
 
     options_type = SpeedOptions
     options: SpeedOptions
@@ -37,14 +37,14 @@ class SpeedMeasure(Measure):
     def measure(self, subject: Subject) -> Measured:
         """Every length in turn."""
         lengths = sorted(self.options.lengths)
-        longest(subject, lengths[-1])
-        curves: dict[str, list[float]] = {"train": [], "read": []}
+        checked_length(subject, lengths[-1])
+        curves: dict[str, list[float]] = {"train": [], "forward": []}
         for length in lengths:
             tokens = random_tokens(subject, max(1, self.options.tokens // length), length)
             curves["train"].append(self._rate(tokens, partial(_step, subject, tokens)))
-            curves["read"].append(self._rate(tokens, partial(_read, subject, tokens)))
+            curves["forward"].append(self._rate(tokens, partial(_forward, subject, tokens)))
         if isinstance(subject.model, DecoderModel):
-            curves["write"] = [self._writing(subject, length) for length in lengths]
+            curves["decode"] = [self._decoding_rate(subject, length) for length in lengths]
         figures = {
             f"{name}_at_{length}": rate
             for name, rates in curves.items()
@@ -55,7 +55,7 @@ class SpeedMeasure(Measure):
         series = [Series(name, x, rates, "length in tokens", "tokens a second") for name, rates in curves.items()]
         return Measured(figures, series)
 
-    def _rate(self, tokens: Tokens, turn: Callable[[], None]) -> float:
+    def _rate(self, tokens: TokenBatch, turn: Callable[[], None]) -> float:
         turn()
         return tokens.ids.numel() / self._fastest(turn)
 
@@ -67,10 +67,10 @@ class SpeedMeasure(Measure):
             times.append(time.perf_counter() - began)
         return min(times)
 
-    def _writing(self, subject: Subject, length: int) -> float:
-        """Tokens a second while one text of this length is continued, one token after another."""
+    def _decoding_rate(self, subject: Subject, length: int) -> float:
+        """Decoded tokens a second after a prompt, up to this length."""
         assert isinstance(subject.model, DecoderModel)
-        model, count = subject.model, min(self.options.write, length)
+        model, count = subject.model, min(self.options.decode, length)
         first = random_tokens(subject, 1, max(1, length - count))
         times = []
         for _ in range(self.options.repeats):
@@ -85,8 +85,8 @@ class SpeedMeasure(Measure):
         return count / min(times)
 
 
-def _step(subject: Subject, tokens: Tokens) -> None:
-    """Forward and backward in training mode; the gradient is thrown away."""
+def _step(subject: Subject, tokens: TokenBatch) -> None:
+    """Forward and backward pass in training mode; gradients are discarded."""
     subject.model.train()
     with torch.enable_grad():
         subject.model(tokens).square().mean().backward()
@@ -95,5 +95,5 @@ def _step(subject: Subject, tokens: Tokens) -> None:
 
 
 @torch.inference_mode()
-def _read(subject: Subject, tokens: Tokens) -> None:
+def _forward(subject: Subject, tokens: TokenBatch) -> None:
     subject.model(tokens)

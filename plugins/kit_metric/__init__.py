@@ -1,4 +1,4 @@
-"""Metrics: how well a model did, one a file."""
+"""Metrics of evaluation, one a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """Returns the metrics, imported on demand."""
     from kit_metric.accuracy import AccuracyMetric
     from kit_metric.bleu import BleuMetric
     from kit_metric.character_error import CharacterErrorMetric

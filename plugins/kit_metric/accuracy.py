@@ -1,4 +1,4 @@
-"""The share of predictions that are right: tokens, given the right ones before; or classes of texts."""
+"""Accuracy: the fraction of correct predictions, of next tokens (teacher forcing) or of classes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class AccuracyOptions(Options):
 
 
 class AccuracyMetric(SummedMetric):
-    """Right predictions over all predictions."""
+    """Correct predictions over all predictions."""
 
     options_type = AccuracyOptions
     lower_is_better = False
-    is_share = True
+    is_fraction = True
 
     def counts(self, examples: Sequence[Results]) -> NDArray[np.float64]:
-        """Right predictions, and all."""
-        return np.array([[it.correct, it.predicted] for it in examples], dtype=np.float64)
+        """[examples, 2]: correct predictions, and all predictions."""
+        return np.array([[it.correct, it.num_predictions] for it in examples], dtype=np.float64)
 
     def figure(self, sums: NDArray[np.float64]) -> float:
-        """0 to 1."""
+        """The accuracy, 0 to 1."""
         return float(sums[0] / max(1.0, sums[1]))

@@ -1,4 +1,4 @@
-"""What metrics that read answers share: a label of one's own, and sums over answers."""
+"""Base classes of metrics that compare generated outputs with references, by sums of statistics."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from numpy.typing import NDArray
 from kit import Answer, Options, Results, SummedMetric
 
 
-class LabelledOptions(Options):
-    """Options of metrics that can be called what they mean in a task."""
+class AnswerMetricOptions(Options):
+    """Options of metrics with a displayed name."""
 
     label: str = ""
-    """What people read beside the figure, such as: phoneme error."""
+    """The displayed name, such as: phoneme error."""
 
 
 class AnswerMetric(SummedMetric):
-    """A metric over answers that the model wrote."""
+    """A metric of generated outputs, computed from sums of statistics over answers."""
 
-    options: LabelledOptions
+    options: AnswerMetricOptions
     reads_answers = True
 
     @property
     def label(self) -> str:
-        """The label of the recipe, or the metric's name."""
+        """The displayed name: the label of the recipe, or else the metric's name."""
         return self.options.label or super().label
 
     @abstractmethod
-    def judged(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
-        """[answers, sums]: what each answer adds to each of the sums; there is at least one."""
+    def statistics(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
+        """[answers, statistics]: the sufficient statistics of each answer; there is at least one answer."""
 
     @abstractmethod
     def figure(self, sums: NDArray[np.float64]) -> float:
-        """The figure that the sums come to; of no answers there is one sum, 0."""
+        """The figure of summed statistics; without answers, `sums` is a single 0."""
 
     def counts(self, examples: Sequence[Results]) -> NDArray[np.float64]:
-        """What the answers of each example add."""
+        """[examples, statistics]: the summed statistics of the answers of each example."""
         answers = [answer for it in examples for answer in it.answers]
         if not answers:
             return np.zeros((len(examples), 1))
-        each = self.judged(answers)
-        sums = np.zeros((len(examples), each.shape[1]))
-        np.add.at(sums, np.repeat(np.arange(len(examples)), [len(it.answers) for it in examples]), each)
+        statistics = self.statistics(answers)
+        sums = np.zeros((len(examples), statistics.shape[1]))
+        np.add.at(sums, np.repeat(np.arange(len(examples)), [len(it.answers) for it in examples]), statistics)
         return sums
 
 
-class ShareMetric(AnswerMetric):
-    """The share of answers of which something holds."""
+class FractionMetric(AnswerMetric):
+    """The fraction of answers that meet a condition."""
 
-    is_share = True
+    is_fraction = True
 
     @abstractmethod
-    def holds(self, answer: Answer) -> bool:
-        """Whether it holds of this answer."""
+    def is_counted(self, answer: Answer) -> bool:
+        """Whether the answer meets the condition."""
 
-    def judged(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
-        """Those of which it holds, and all."""
-        return np.array([[self.holds(answer), 1.0] for answer in answers], dtype=np.float64)
+    def statistics(self, answers: Sequence[Answer]) -> NDArray[np.float64]:
+        """[answers, 2]: 1 if the answer is counted, and 1."""
+        return np.array([[self.is_counted(answer), 1.0] for answer in answers], dtype=np.float64)
 
     def figure(self, sums: NDArray[np.float64]) -> float:
-        """0 to 1."""
+        """The fraction, 0 to 1."""
         return float(sums[0] / max(1.0, sums[-1]))
 
 
-def is_right(answer: Answer) -> bool:
-    """Whether it equals one of its references; white space at the ends does not count."""
+def is_exact_match(answer: Answer) -> bool:
+    """Whether an answer equals one of its references, up to leading and trailing white space."""
     return answer.text.strip() in {reference.strip() for reference in answer.references}

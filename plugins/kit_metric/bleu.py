@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kit_metric.answers import LabelledOptions
-from kit_metric.sacre import SacreMetric
+from kit_metric.answers import AnswerMetricOptions
+from kit_metric.sacrebleu_metric import SacrebleuMetric
 
 
-class BleuOptions(LabelledOptions):
+class BleuOptions(AnswerMetricOptions):
     """Options of `bleu`."""
 
     use: Literal["bleu"] = "bleu"
     lowercase: bool = False
-    """Whether capitals count as small letters."""
+    """Whether case is ignored."""
     tokenize: Literal["13a", "intl", "char", "none", "zh"] = "13a"
-    """How sacrebleu cuts text into words."""
+    """sacrebleu's tokenizer."""
 
 
-class BleuMetric(SacreMetric):
-    """N-grams of words that answers share with references, 0 to 100."""
+class BleuMetric(SacrebleuMetric):
+    """BLEU: the precision of word n-grams with a brevity penalty, 0 to 100."""
 
     options_type = BleuOptions
     options: BleuOptions
@@ -27,9 +27,9 @@ class BleuMetric(SacreMetric):
 
     @property
     def label(self) -> str:
-        """As people write it."""
+        """The displayed name."""
         return self.options.label or "BLEU"
 
-    def new_scorer(self, metrics: Any) -> Any:
-        """sacrebleu's BLEU."""
+    def sacrebleu_metric(self, metrics: Any) -> Any:
+        """Returns sacrebleu's BLEU."""
         return metrics.BLEU(lowercase=self.options.lowercase, tokenize=self.options.tokenize)

@@ -6,24 +6,24 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
 
-from kit_metric.answers import LabelledOptions
-from kit_metric.sacre import SacreMetric
+from kit_metric.answers import AnswerMetricOptions
+from kit_metric.sacrebleu_metric import SacrebleuMetric
 
 
-class ChrfOptions(LabelledOptions):
+class ChrfOptions(AnswerMetricOptions):
     """Options of `chrf`."""
 
     use: Literal["chrf"] = "chrf"
     characters: PositiveInt = 6
-    """The longest n-grams of characters."""
+    """The maximum order of character n-grams."""
     words: int = Field(default=0, ge=0)
-    """The longest n-grams of words; 2 gives chrF++."""
+    """The maximum order of word n-grams; 2 gives chrF++."""
     lowercase: bool = False
-    """Whether capitals count as small letters."""
+    """Whether case is ignored."""
 
 
-class ChrfMetric(SacreMetric):
-    """N-grams of characters that answers share with references, 0 to 100."""
+class ChrfMetric(SacrebleuMetric):
+    """chrF: the F-score of character n-grams, 0 to 100."""
 
     options_type = ChrfOptions
     options: ChrfOptions
@@ -31,10 +31,10 @@ class ChrfMetric(SacreMetric):
 
     @property
     def label(self) -> str:
-        """As people write it."""
+        """The displayed name."""
         return self.options.label or "chrF" + "+" * min(2, self.options.words)
 
-    def new_scorer(self, metrics: Any) -> Any:
-        """sacrebleu's chrF."""
+    def sacrebleu_metric(self, metrics: Any) -> Any:
+        """Returns sacrebleu's chrF."""
         options = self.options
         return metrics.CHRF(char_order=options.characters, word_order=options.words, lowercase=options.lowercase)

@@ -1,4 +1,4 @@
-"""Perplexity: how many choices a model hesitates between, on average (Jelinek et al. 1977)."""
+"""Perplexity: exp of the mean negative log-likelihood per prediction (Jelinek et al. 1977)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class PerplexityOptions(Options):
 
 
 class PerplexityMetric(SummedMetric):
-    """The exponential of the mean surprise, without label smoothing."""
+    """Perplexity, without label smoothing."""
 
     options_type = PerplexityOptions
 
     def counts(self, examples: Sequence[Results]) -> NDArray[np.float64]:
-        """The surprise, and how many predictions there were."""
-        return np.array([[it.nats, it.predicted] for it in examples], dtype=np.float64)
+        """[examples, 2]: the summed negative log-likelihood, and the number of predictions."""
+        return np.array([[it.nll_sum, it.num_predictions] for it in examples], dtype=np.float64)
 
     def figure(self, sums: NDArray[np.float64]) -> float:
-        """From 1 up."""
+        """The perplexity, at least 1; infinite on overflow."""
         try:
             return math.exp(float(sums[0]) / max(1.0, float(sums[1])))
         except OverflowError:

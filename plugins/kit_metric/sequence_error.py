@@ -1,24 +1,24 @@
-"""The share of answers that are not right as a whole, such as the word error of pronunciations."""
+"""Sequence error rate: the fraction of answers that equal no reference, such as the word error of pronunciations."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from kit import Answer
-from kit_metric.answers import LabelledOptions, ShareMetric, is_right
+from kit_metric.answers import AnswerMetricOptions, FractionMetric, is_exact_match
 
 
-class SequenceErrorOptions(LabelledOptions):
+class SequenceErrorOptions(AnswerMetricOptions):
     """Options of `sequence_error`."""
 
     use: Literal["sequence_error"] = "sequence_error"
 
 
-class SequenceErrorMetric(ShareMetric):
-    """Answers that equal none of their references; white space at the ends does not count."""
+class SequenceErrorMetric(FractionMetric):
+    """Sequence error rate: 1 - exact match, up to leading and trailing white space."""
 
     options_type = SequenceErrorOptions
 
-    def holds(self, answer: Answer) -> bool:
-        """It is wrong."""
-        return not is_right(answer)
+    def is_counted(self, answer: Answer) -> bool:
+        """Whether the answer equals no reference."""
+        return not is_exact_match(answer)

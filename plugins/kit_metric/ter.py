@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kit_metric.answers import LabelledOptions
-from kit_metric.sacre import SacreMetric
+from kit_metric.answers import AnswerMetricOptions
+from kit_metric.sacrebleu_metric import SacrebleuMetric
 
 
-class TerOptions(LabelledOptions):
+class TerOptions(AnswerMetricOptions):
     """Options of `ter`."""
 
     use: Literal["ter"] = "ter"
     normalized: bool = False
-    """Whether punctuation is set apart and entities are resolved first."""
+    """Whether to separate punctuation and resolve entities first."""
     case_sensitive: bool = False
-    """Whether capitals count as other letters."""
+    """Whether case matters."""
 
 
-class TerMetric(SacreMetric):
-    """Words to insert, remove, exchange or move, over those of the references, in per cent; lower is better."""
+class TerMetric(SacrebleuMetric):
+    """TER: word insertions, deletions, substitutions and shifts over reference words, in per cent; lower is better."""
 
     options_type = TerOptions
     options: TerOptions
 
     @property
     def label(self) -> str:
-        """As people write it."""
+        """The displayed name."""
         return self.options.label or "TER"
 
-    def new_scorer(self, metrics: Any) -> Any:
-        """sacrebleu's TER."""
+    def sacrebleu_metric(self, metrics: Any) -> Any:
+        """Returns sacrebleu's TER."""
         return metrics.TER(normalized=self.options.normalized, case_sensitive=self.options.case_sensitive)

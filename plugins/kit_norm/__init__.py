@@ -1,4 +1,4 @@
-"""Norms, one a file."""
+"""Norms; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_norm.dynamic_tanh import DynamicTanhNorm
     from kit_norm.layer import LayerNorm
     from kit_norm.none import NoNorm

@@ -1,4 +1,4 @@
-"""No statistics, only a squashing curve: Transformers without Normalization (Zhu et al. 2025)."""
+"""Dynamic Tanh (DyT) in place of a norm: Transformers without Normalization (Zhu et al. 2025)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from kit import Dims, Norm, Options, Site
+from kit import BuildContext, Dims, Norm, Options
 
 
 class DynamicTanhOptions(Options):
-    """weight · tanh(steepness · x) + bias, each number by itself."""
+    """DyT: weight · tanh(alpha · x) + bias, elementwise."""
 
     use: Literal["dynamic_tanh"] = "dynamic_tanh"
     steepness: PositiveFloat = 0.5
-    """What the one learned factor within the tanh begins as; wider models want less."""
+    """Initial alpha, one learned scalar; wider models need less."""
 
 
 class DynamicTanhNorm(Norm):
-    """Stands where a norm would, and looks at no other number of the vector."""
+    """Elementwise tanh with a learned scale, without statistics."""
 
     options_type = DynamicTanhOptions
     options: DynamicTanhOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.steepness = nn.Parameter(torch.tensor(options.steepness))
         self.weight = nn.Parameter(torch.ones(dims.width))
         self.bias = nn.Parameter(torch.zeros(dims.width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: [..., width]."""
+        """x: [..., width]; the same shape."""
         return torch.addcmul(self.bias, torch.tanh(self.steepness * x), self.weight)

@@ -9,31 +9,31 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from kit import Dims, Norm, Options, Site
+from kit import BuildContext, Dims, Norm, Options
 
 
 class LayerOptions(Options):
-    """The norm of the textbook."""
+    """Layer normalization."""
 
     use: Literal["layer"] = "layer"
     epsilon: PositiveFloat = 1e-5
-    """Added to the variance; 1e-5 in torch, 1e-12 in BERT, 1e-6 in many others."""
+    """Epsilon added to the variance; 1e-5 in PyTorch, 1e-12 in BERT, 1e-6 in many others."""
     bias: bool = True
     """Whether there is a learned shift."""
 
 
 class LayerNorm(Norm):
-    """Normalises each vector by its own mean and variance."""
+    """Normalises the last axis by its mean and variance, then scales and shifts."""
 
     options_type = LayerOptions
     options: LayerOptions
-    yardstick = True
+    is_baseline = True
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.weight = nn.Parameter(torch.ones(dims.width))
         self.bias = nn.Parameter(torch.zeros(dims.width)) if options.bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: [..., width]."""
+        """x: [..., width]; the same shape."""
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.options.epsilon)

@@ -10,16 +10,16 @@ from kit import Norm, Options
 
 
 class NoneOptions(Options):
-    """Vectors stay as they are."""
+    """No normalization."""
 
     use: Literal["none"] = "none"
 
 
 class NoNorm(Norm):
-    """Leaves everything as it is."""
+    """The identity."""
 
     options_type = NoneOptions
 
     def forward(self, x: Tensor) -> Tensor:
-        """x itself."""
+        """x: [..., width]; x itself."""
         return x

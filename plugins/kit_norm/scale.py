@@ -1,4 +1,4 @@
-"""Scale normalization: one learned length for all vectors (Transformers without Tears, Nguyen and Salazar 2019)."""
+"""ScaleNorm, L2 normalization with one learned length: Transformers without Tears (Nguyen and Salazar 2019)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from kit import Dims, Norm, Options, Site
+from kit import BuildContext, Dims, Norm, Options
 
 
 class ScaleOptions(Options):
-    """Every vector gets the same length, a single learned number."""
+    """ScaleNorm: all vectors get the same learned length."""
 
     use: Literal["scale"] = "scale"
     epsilon: PositiveFloat = 1e-5
-    """Vectors shorter than this are not blown up."""
+    """Lower bound of the length that vectors are divided by."""
 
 
 class ScaleNorm(Norm):
-    """g · x / |x|, where g begins at the square root of the width."""
+    """g · x / |x|, with g initially sqrt(width)."""
 
     options_type = ScaleOptions
     options: ScaleOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.length = nn.Parameter(torch.tensor(float(dims.width) ** 0.5))
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: [..., width]."""
+        """x: [..., width]; the same shape."""
         return F.normalize(x, dim=-1, eps=self.options.epsilon) * self.length

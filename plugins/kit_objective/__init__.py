@@ -1,4 +1,4 @@
-"""Objectives: what is minimised, one a file."""
+"""Training objectives: causal, masked, prefix and sequence-to-sequence language modeling, and classification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classification: the class of a whole text."""
+"""Sequence classification."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Literal
 
 import torch
 
-from kit import Batch, Loss, Model, Objective, Serves
-from kit_objective.cross_entropy import SmoothedOptions, Spread, loss_of
+from kit import Batch, Loss, Model, Objective, Supports
+from kit_objective.cross_entropy import SmoothedOptions, Spread, smoothed_loss
 
 
 class ClassesOptions(SmoothedOptions):
@@ -17,21 +17,21 @@ class ClassesOptions(SmoothedOptions):
 
 
 class ClassesObjective(Objective):
-    """Telling the class of a text."""
+    """Cross entropy over the classes of a sequence."""
 
     options_type = ClassesOptions
     options: ClassesOptions
-    serves = (
-        Serves("encoder", "labelled", "texts", default=True),
-        Serves("decoder", "labelled", "texts", default=True),
+    supports = (
+        Supports("encoder", "labelled", "classification", default=True),
+        Supports("decoder", "labelled", "classification", default=True),
     )
     per_token = False
 
     def loss(self, model: Model, batch: Batch) -> Loss:
-        """Over the texts."""
+        """The loss over the sequences."""
         assert batch.source is not None and batch.labels is not None
-        scores = model(batch.source, packed=True)
+        logits_NV = model(batch.source, packed=True)
         spread: Spread = "all" if self.options.spread == "all" else "others"
         options = self.options.model_copy(update={"spread": spread})
-        rows = len(batch.labels)
-        return loss_of(scores, batch.labels, options, model.training, (rows, torch.arange(rows, device=scores.device)))
+        row_N = torch.arange(len(batch.labels), device=logits_NV.device)
+        return smoothed_loss(logits_NV, batch.labels, options, len(row_N), row_N, training=model.training)

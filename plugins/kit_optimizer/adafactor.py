@@ -1,4 +1,4 @@
-"""Adafactor (Shazeer & Stern 2018): the mean squares of a matrix as a row times a column, which takes little memory."""
+"""Adafactor (Shazeer & Stern 2018): factored second moments, a row and a column per matrix."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kit import KitError, Optimizer, Options, ParameterGroup, is_sharded, torch_
 
 
 class AdafactorOptions(Options):
-    """Adam's adaptation at a fraction of its memory; steps are relative to the size of the weights."""
+    """Options of Adafactor: adaptive steps relative to the scale of the weights, at a fraction of Adam's memory."""
 
     use: Literal["adafactor"] = "adafactor"
-    rate: PositiveFloat = 1e-2
-    """The largest relative step; the schedule multiplies it, and after n steps it is at most 1/sqrt(n)."""
+    learning_rate: PositiveFloat = 1e-2
+    """The maximum relative step size; the schedule multiplies it, and at step n it is at most 1/sqrt(n)."""
     decay_exponent: NegativeFloat = -0.8
-    """At step n the running mean square keeps 1 - n**decay_exponent of itself."""
+    """The decay rate of the second moment at step n is 1 - n**decay_exponent."""
     smallest_scale: PositiveFloat = 1e-3
-    """Weights smaller than this (root mean square) are stepped as if they were of this size."""
+    """The minimum scale (root mean square) of weights that a step is relative to."""
     clip: PositiveFloat = 1.0
-    """An update whose root mean square is larger is scaled down to it."""
+    """The maximum root mean square of an update."""
     weight_decay: NonNegativeFloat = 0.0
-    """The share of a weight that is taken away at each step, times the rate."""
+    """Decoupled weight decay: the fraction of a weight that is subtracted at each step, times the learning rate."""
 
 
 class AdafactorOptimizer(Optimizer):
@@ -33,7 +33,7 @@ class AdafactorOptimizer(Optimizer):
     options: AdafactorOptions
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
-        """torch's Adafactor."""
+        """Build torch's Adafactor."""
         if is_sharded(groups):
             raise KitError(
                 "the optimizer adafactor cannot step parameters that are spread over processes; "
@@ -41,7 +41,7 @@ class AdafactorOptimizer(Optimizer):
             )
         return torch.optim.Adafactor(
             torch_groups(groups, self.options.weight_decay),
-            lr=self.options.rate,
+            lr=self.options.learning_rate,
             beta2_decay=self.options.decay_exponent,
             eps=(None, self.options.smallest_scale),
             d=self.options.clip,

@@ -13,17 +13,17 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class AdamOptions(Options):
-    """Adam as the Transformer was first trained with it; for weight decay there is adamw."""
+    """Options of Adam, with the defaults of the first Transformer; for weight decay there is adamw."""
 
     use: Literal["adam"] = "adam"
-    rate: PositiveFloat = 1e-3
+    learning_rate: PositiveFloat = 1e-3
     """The learning rate that the schedule multiplies; the paper has 1.0, and the schedule inverse_sqrt with a width."""
     betas: tuple[Share, Share] = (0.9, 0.98)
-    """How much of the running means of the gradient and of its square is kept at each step."""
+    """The decay rates of the running means of the gradient and of its square."""
     epsilon: PositiveFloat = 1e-9
-    """Added to the root of the mean square."""
+    """Added to the root of the mean square in the denominator."""
     fused: bool = True
-    """One fused call for all parameters, where torch can."""
+    """Use torch's fused kernel where it supports the parameters."""
 
 
 class AdamOptimizer(Optimizer):
@@ -34,10 +34,10 @@ class AdamOptimizer(Optimizer):
     elementwise = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
-        """torch's Adam, fused where it can be."""
+        """Build torch's Adam, fused where it can be."""
         return torch.optim.Adam(
             torch_groups(groups, 0.0),
-            lr=self.options.rate,
+            lr=self.options.learning_rate,
             betas=self.options.betas,
             eps=self.options.epsilon,
             fused=True if self.options.fused and can_fuse(groups) else None,

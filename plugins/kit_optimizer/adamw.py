@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov & Hutter 2019): Adam whose weight decay acts on the weights and not through the gradient."""
+"""AdamW (Loshchilov & Hutter 2019): Adam with decoupled weight decay."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class AdamWOptions(Options):
-    """Adam with weight decay as it is meant."""
+    """Options of AdamW."""
 
     use: Literal["adamw"] = "adamw"
-    rate: PositiveFloat = 1e-3
+    learning_rate: PositiveFloat = 1e-3
     """The learning rate that the schedule multiplies."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """How much of the running means of the gradient and of its square is kept at each step."""
+    """The decay rates of the running means of the gradient and of its square."""
     epsilon: PositiveFloat = 1e-8
-    """Added to the root of the mean square."""
+    """Added to the root of the mean square in the denominator."""
     weight_decay: NonNegativeFloat = 0.01
-    """The share of a weight that is taken away at each step, times the rate."""
+    """Decoupled weight decay: the fraction of a weight that is subtracted at each step, times the learning rate."""
     fused: bool = True
-    """One fused call for all parameters, where torch can."""
+    """Use torch's fused kernel where it supports the parameters."""
 
 
 class AdamWOptimizer(Optimizer):
@@ -37,10 +37,10 @@ class AdamWOptimizer(Optimizer):
     default = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
-        """torch's AdamW, fused where it can be."""
+        """Build torch's AdamW, fused where it can be."""
         return torch.optim.AdamW(
             torch_groups(groups, self.options.weight_decay),
-            lr=self.options.rate,
+            lr=self.options.learning_rate,
             betas=self.options.betas,
             eps=self.options.epsilon,
             fused=True if self.options.fused and can_fuse(groups) else None,

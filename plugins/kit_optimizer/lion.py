@@ -1,4 +1,4 @@
-"""Lion (Chen et al. 2023): steps of one size in every coordinate, in the direction of a momentum's sign."""
+"""Lion (Chen et al. 2023): updates by the sign of the momentum, of equal size in every coordinate."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
 class LionOptions(Options):
-    """Needs a rate three to ten times smaller than AdamW's, and as many times the weight decay."""
+    """Options of Lion; it needs 3 to 10 times less learning rate than AdamW, and as many times more weight decay."""
 
     use: Literal["lion"] = "lion"
-    rate: PositiveFloat = 1e-4
+    learning_rate: PositiveFloat = 1e-4
     """The size of a step in every coordinate; the schedule multiplies it."""
     betas: tuple[Share, Share] = (0.9, 0.99)
-    """How much of the momentum counts in the step, and how much of it is kept."""
+    """The weight of the momentum in the update, and its decay rate."""
     weight_decay: NonNegativeFloat = 0.1
-    """The share of a weight that is taken away at each step, times the rate."""
+    """Decoupled weight decay: the fraction of a weight that is subtracted at each step, times the learning rate."""
 
 
 class LionOptimizer(Optimizer):
@@ -33,14 +33,15 @@ class LionOptimizer(Optimizer):
     elementwise = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
-        """The torch optimizer below."""
+        """Build Lion."""
         return Lion(
-            torch_groups(groups, self.options.weight_decay), {"lr": self.options.rate, "betas": self.options.betas}
+            torch_groups(groups, self.options.weight_decay),
+            {"lr": self.options.learning_rate, "betas": self.options.betas},
         )
 
 
 class Lion(torch.optim.Optimizer):
-    """Keeps one momentum a parameter."""
+    """Lion as a torch optimizer, with one momentum per parameter."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -50,15 +51,15 @@ class Lion(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            rate, (step_share, kept) = group["lr"], group["betas"]
+            learning_rate, (update_beta, decay_beta) = group["lr"], group["betas"]
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
                 state = self.state[parameter]
                 if not state:
                     state["momentum"] = torch.zeros_like(parameter)
-                direction = torch.lerp(parameter.grad, state["momentum"], step_share).sign_()
-                parameter.mul_(1 - rate * group["weight_decay"])
-                parameter.add_(direction, alpha=-rate)
-                state["momentum"].lerp_(parameter.grad, 1 - kept)
+                direction = torch.lerp(parameter.grad, state["momentum"], update_beta).sign_()
+                parameter.mul_(1 - learning_rate * group["weight_decay"])
+                parameter.add_(direction, alpha=-learning_rate)
+                state["momentum"].lerp_(parameter.grad, 1 - decay_beta)
         return loss

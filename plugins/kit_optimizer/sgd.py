@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, with momentum (Polyak 1964) and Nesterov's look ahead."""
+"""Stochastic gradient descent (SGD), with momentum (Polyak 1964) and Nesterov momentum."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kit import Optimizer, Options, ParameterGroup, torch_groups
 
 
 class SgdOptions(Options):
-    """The plain gradient, with or without momentum."""
+    """Options of SGD."""
 
     use: Literal["sgd"] = "sgd"
-    rate: PositiveFloat = 0.1
+    learning_rate: PositiveFloat = 0.1
     """The learning rate that the schedule multiplies."""
     momentum: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.9
-    """How much of the step before is kept."""
+    """The momentum factor."""
     nesterov: bool = False
-    """Whether the gradient is taken as if the momentum's step had been made already."""
+    """Use Nesterov momentum."""
     weight_decay: NonNegativeFloat = 0.0
-    """Added to the gradient, times the weight."""
+    """L2 penalty: added to the gradient, times the weight."""
 
     @model_validator(mode="after")
     def _nesterov_needs_momentum(self) -> Self:
@@ -31,17 +31,17 @@ class SgdOptions(Options):
 
 
 class SgdOptimizer(Optimizer):
-    """Gradient descent over all parameters."""
+    """SGD over all parameters."""
 
     options_type = SgdOptions
     options: SgdOptions
     elementwise = True
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
-        """torch's SGD; not fused, which FSDP's tensors do not know for it."""
+        """Build torch's SGD; not fused, since DTensors do not support that."""
         return torch.optim.SGD(
             torch_groups(groups, self.options.weight_decay),
-            lr=self.options.rate,
+            lr=self.options.learning_rate,
             momentum=self.options.momentum,
             nesterov=self.options.nesterov,
         )

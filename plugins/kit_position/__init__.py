@@ -1,4 +1,4 @@
-"""Positional encodings, one a file, and the scalings of rotary ones."""
+"""Positional encodings and the context extensions of RoPE, one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_position.alibi import AlibiPosition
     from kit_position.cope import CopePosition
     from kit_position.fire import FirePosition

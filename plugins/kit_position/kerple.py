@@ -1,6 +1,6 @@
-"""Learned kernels of distance: KERPLE, Kernelized Relative Positional Embedding (Chi et al. 2022).
+"""KERPLE, kernelized relative position biases with learned decay (Chi et al. 2022).
 
-Shapes: B rows, H heads, Q queries, K keys.
+Shapes: B batch, H heads, Q queries, K keys.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from kit import Dims, Options, Position, Site
+from kit import BuildContext, Dims, Options, Position
 
 
 class KerpleOptions(Options):
-    """Every head learns how fast attention falls off with distance."""
+    """KERPLE: each head learns a kernel of the distance that is added to the scores."""
 
     use: Literal["kerple"] = "kerple"
     kernel: Literal["log", "power"] = "log"
-    """-a · ln(1 + b·d), or -a · d^b, for the distance d."""
+    """`log`: -a · ln(1 + b·d). `power`: -a · d^b. For the distance d."""
 
 
 class KerplePosition(Position):
-    """Two positive numbers a head; for a power, b lies between 0 and 2, where the kernel is sound."""
+    """Two positive parameters per head; for `power`, 0 < b < 2, where the kernel is conditionally positive definite."""
 
     options_type = KerpleOptions
     options: KerpleOptions
     relative = True
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        # Logarithms, and for the exponent a logit: no step of training can leave the range that is allowed.
-        self.weight = nn.Parameter(_spread(dims.heads, 2.0 if options.kernel == "log" else 1.0).log())
-        b = _spread(dims.heads, 1.0)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
+        # Stored as logarithms, the exponent as a logit, so that no update leaves the valid range.
+        self.weight = nn.Parameter(_uniform(dims.heads, 2.0 if options.kernel == "log" else 1.0).log())
+        b = _uniform(dims.heads, 1.0)
         self.shape = nn.Parameter(b.log() if options.kernel == "log" else torch.logit(b))
 
     def bias(self, q_at_BQ: Tensor, k_at_BK: Tensor) -> Tensor:
-        """[B or 1, H, Q, K]."""
+        """Bias of the scores: [B or 1, H, Q, K]."""
         distance_B1QK = (k_at_BK[:, None, None, :] - q_at_BQ[:, None, :, None]).abs()
-        # Half precision cannot count.
+        # Half precision cannot represent positions.
         distance_B1QK = distance_B1QK.to(torch.promote_types(self.weight.dtype, torch.float32))
         a_H11, raw_H11 = self.weight.exp()[:, None, None], self.shape[:, None, None]
         if self.options.kernel == "log":
@@ -46,6 +46,6 @@ class KerplePosition(Position):
         return -a_H11 * distance_B1QK ** (2 * raw_H11.sigmoid())
 
 
-def _spread(heads: int, largest: float) -> Tensor:
-    """One random number a head, as the authors begin; never so near 0 that its logarithm runs away."""
+def _uniform(heads: int, largest: float) -> Tensor:
+    """One uniform random number per head, as the authors initialise; bounded away from 0, because of the logarithm."""
     return torch.empty(heads).uniform_(0.01 * largest, 0.99 * largest)

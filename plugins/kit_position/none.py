@@ -1,4 +1,4 @@
-"""No positions: the model sees a bag of tokens, or learns order from a causal mask (Haviv et al. 2022)."""
+"""NoPE, no positional encoding: order is learned from a causal mask only (Haviv et al. 2022)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kit import Options, Position
 
 
 class NoneOptions(Options):
-    """No positions at all."""
+    """No positional encoding (NoPE)."""
 
     use: Literal["none"] = "none"
 
 
 class NoPosition(Position):
-    """Leaves everything as it is."""
+    """Changes nothing."""
 
     options_type = NoneOptions
     relative = True

@@ -1,4 +1,4 @@
-"""Which source token each written token comes from: cross attention held against a statistical alignment.
+"""Agreement of cross-attention with a statistical word alignment.
 
 Shapes: H heads, Q queries, S source tokens.
 """
@@ -12,8 +12,8 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor
 
-from kit import AttentionRecord, Drawing, HeadProbe, Ids, Inspector, Kind, Options, Role, TextProbe
-from kit_probe.aligning import Aligner
+from kit import AttentionKind, AttentionRecord, Drawing, ExampleIds, HeadProbe, Inspector, Options, Role, SequenceProbe
+from kit_probe.ibm_aligner import IbmAligner
 
 
 class AlignmentOptions(Options):
@@ -21,13 +21,13 @@ class AlignmentOptions(Options):
 
     use: Literal["alignment"] = "alignment"
     rounds: PositiveInt = 10
-    """How many times the alignment model goes through the texts."""
+    """Iterations of expectation-maximisation of the alignment model."""
     tension: NonNegativeFloat = Field(default=4.0)
-    """How strongly it expects both texts to go in step; 0 for not at all."""
+    """The strength of the diagonal prior; 0 for none."""
 
 
-class AlignmentProbe(HeadProbe, TextProbe):
-    """The query that writes a token stands one place before it: it has read the token before, and chooses this one."""
+class AlignmentProbe(HeadProbe, SequenceProbe):
+    """The query that predicts a token is one position before it: its input is the token before."""
 
     options_type = AlignmentOptions
     headline = ("alignment",)
@@ -36,50 +36,50 @@ class AlignmentProbe(HeadProbe, TextProbe):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Two numbers."""
+        """Agreement and weight."""
         return {
             "alignment": "how often the source token with the largest weight is the one that a statistical alignment "
-            "gives for the token that is written",
-            "aligned weight": "the weight of that source token, in the mean",
+            "gives for the predicted token",
+            "aligned weight": "the mean weight of that source token",
         }
 
-    def gather(self, inspector: Inspector, rows: Sequence[Ids]) -> Iterator[Mapping[str, Tensor]]:
-        """The alignment model learns from these texts; then each is compared with it."""
+    def gather(self, inspector: Inspector, rows: Sequence[ExampleIds]) -> Iterator[Mapping[str, Tensor]]:
+        """Trains the alignment model on these pairs, then compares each pair with it."""
         pairs = [(row.source, row.target or ()) for row in rows]
-        if not inspector.reader.writes or not any(target for _, target in pairs):
+        if not inspector.reader.generates or not any(target for _, target in pairs):
             return
-        aligner = Aligner(self.options.tension)
+        aligner = IbmAligner(self.options.tension)
         aligner.train(pairs, self.options.rounds)
-        for record, (source, target) in zip(inspector.stream(rows), pairs, strict=True):
+        for record, (source, target) in zip(inspector.run_batches(rows), pairs, strict=True):
             if source and target and record.of("cross"):
-                yield {it.site: agreement(it.shares, aligner.align(source, target)) for it in record.of("cross")}
+                yield {it.site: agreement(it.probabilities, aligner.align(source, target)) for it in record.of("cross")}
 
     def draw(self, record: AttentionRecord, inspector: Inspector) -> list[Drawing]:
-        """The mean over heads of each layer, beside the tokens that were written rather than those that were read."""
-        if record.source is None or record.target is None or record.target.following is None:
+        """The mean over the heads of each layer, its rows labelled with the predicted tokens."""
+        if record.source is None or record.target is None or record.target.next_tokens is None:
             return []
-        written, source = record.target.following, record.source.tokens
+        predicted, source = record.target.next_tokens, record.source.tokens
         return [
-            Drawing(f"alignment, layer {found.layer}", written, source, found.shares.mean(0))
+            Drawing(f"alignment, layer {found.layer}", predicted, source, found.probabilities.mean(0))
             for found in record.of("cross")
         ]
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
         """A head that translates token by token."""
         if values["alignment"] > 0.5:
-            return Role(0.4 + values["alignment"] / 2, "looks at the source token that is being written")
+            return Role(0.4 + values["alignment"] / 2, "looks at the source token of the predicted token")
         return None
 
 
 def agreement(shares_HQS: Tensor, gold: Sequence[int | None]) -> Tensor:
-    """[H, 2]: how often the largest weight is at the aligned token, and the weight there; gold: of each written token.
+    """[H, 2]: how often the largest weight is on the aligned token, and its weight; gold: for each predicted token.
 
-    Keys that share the largest weight share the point. Written tokens that come from nowhere do not count.
+    Keys with equal largest weights share the point. Tokens aligned to the null token do not count.
     """
-    queries = torch.tensor([query for query, place in enumerate(gold) if place is not None], dtype=torch.long)
-    places = torch.tensor([place for place in gold if place is not None], dtype=torch.long)
+    queries = torch.tensor([query for query, position in enumerate(gold) if position is not None], dtype=torch.long)
+    positions = torch.tensor([position for position in gold if position is not None], dtype=torch.long)
     chosen_HQS = shares_HQS[:, queries]
     largest_HQS = (chosen_HQS == chosen_HQS.amax(-1, keepdim=True)).double()
     points_HQS = largest_HQS / largest_HQS.sum(-1, keepdim=True)
     each = torch.arange(len(queries))
-    return torch.stack([weights[:, each, places].mean(1) for weights in (points_HQS, chosen_HQS)], -1)
+    return torch.stack([weights[:, each, positions].mean(1) for weights in (points_HQS, chosen_HQS)], -1)

@@ -1,4 +1,4 @@
-"""How sure a head is of one key: its largest weight (Voita et al. 2019, Analyzing Multi-Head Self-Attention).
+"""Confidence: the largest attention weight of a query (Voita et al. 2019, Analyzing Multi-Head Self-Attention).
 
 Shapes: H heads, Q queries, K keys.
 """
@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from kit import AttentionMap, AttentionRecord, Options, RecordProbe, Special
-from kit_probe.rows import choosing, mean_over
 
 
 class ConfidenceOptions(Options):
@@ -20,12 +19,12 @@ class ConfidenceOptions(Options):
 
     use: Literal["confidence"] = "confidence"
     ignore: Literal["end", "special", "none"] = "end"
-    """Keys that do not count as what a head is sure of: the end token (the paper), all tokens that stand for no text,
-    or none. Their weight is not shared out among the others."""
+    """Keys that are excluded: the end token (the paper), all special tokens, or none. The weights of the other keys
+    are not renormalised."""
 
 
 class ConfidenceProbe(RecordProbe):
-    """The largest weight of each query, the end token aside."""
+    """The largest weight of each query, excluding the end token."""
 
     options_type = ConfidenceOptions
     headline = ("confidence",)
@@ -33,12 +32,12 @@ class ConfidenceProbe(RecordProbe):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """One number."""
-        return {"confidence": "the largest weight of a query, in the mean; the end token is left out"}
+        """One measure."""
+        return {"confidence": "the mean over queries of the largest weight; the end token is excluded"}
 
-    def look(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
-        """Mean over queries that have a choice."""
-        rows = choosing(found)
+    def measure(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
+        """The mean over queries that see more than one key."""
+        rows = found.has_choice
         if not rows.any():
             return None
         keys = record.keys(found)
@@ -47,5 +46,5 @@ class ConfidenceProbe(RecordProbe):
             "special": list(keys.special),
             "none": [False] * len(keys),
         }[self.options.ignore]
-        largest_HQ = found.shares.masked_fill(torch.tensor(ignored), 0.0).amax(-1)
-        return mean_over(largest_HQ, rows)[:, None]
+        largest_HQ = found.probabilities.masked_fill(torch.tensor(ignored), 0.0).amax(-1)
+        return largest_HQ[:, rows].mean(1)[:, None]

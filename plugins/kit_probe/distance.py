@@ -1,4 +1,4 @@
-"""How far a head looks, and to which side."""
+"""Mean attention distance and direction."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 from pydantic import NonNegativeInt
 from torch import Tensor
 
-from kit import ITS_OWN_TEXT, AttentionMap, AttentionRecord, Kind, Options, RecordProbe, Role
-from kit_probe.rows import choosing, mean_over, offsets
+from kit import SELF_ATTENTION, AttentionKind, AttentionMap, AttentionRecord, Options, RecordProbe, Role
 
 
 class DistanceOptions(Options):
@@ -18,40 +17,41 @@ class DistanceOptions(Options):
 
     use: Literal["distance"] = "distance"
     near: NonNegativeInt = 2
-    """How many tokens away, at the most, counts as near."""
+    """The largest distance that counts as near, in tokens."""
 
 
 class DistanceProbe(RecordProbe):
-    """The mean distance of what is looked at, weighed by how much; and its direction."""
+    """The expected distance and offset of the key under the attention weights."""
 
     options_type = DistanceOptions
     options: DistanceOptions
-    kinds = ITS_OWN_TEXT
+    kinds = SELF_ATTENTION
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Four numbers."""
+        """Four measures."""
         return {
-            "distance": "how many tokens away a head looks, in the mean",
-            "distance ratio": "how far a head looks over how far even attention looks: below 1 is local",
-            "direction": "how many tokens to the right a head looks, in the mean; to the left is negative",
-            "near": f"the share of attention on tokens at most {self.options.near} away",
+            "distance": "the mean distance from query to key, in tokens",
+            "distance ratio": "the distance over that of uniform attention: below 1 is local",
+            "direction": "the mean offset from query to key, in tokens: negative is to the left",
+            "near": f"the attention on tokens at most {self.options.near} away",
         }
 
-    def look(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
-        """Mean over queries that have a choice."""
-        rows = choosing(found)
+    def measure(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
+        """The means over queries that see more than one key."""
+        rows = found.has_choice
         if not rows.any():
             return None
-        offset_QK = offsets(found).double()
-        distance_H = mean_over((found.shares * offset_QK.abs()).sum(-1), rows)
-        even_H = mean_over((found.uniform().shares * offset_QK.abs()).sum(-1), rows)
-        direction_H = mean_over((found.shares * offset_QK).sum(-1), rows)
-        near_H = mean_over((found.shares * (offset_QK.abs() <= self.options.near)).sum(-1), rows)
-        return torch.stack([distance_H, distance_H / even_H, direction_H, near_H], -1)
+        offset_QK = found.offsets.double()
+        distance_H = (found.probabilities * offset_QK.abs()).sum(-1)[:, rows].mean(1)
+        uniform_H = (found.uniform().probabilities * offset_QK.abs()).sum(-1)[:, rows].mean(1)
+        direction_H = (found.probabilities * offset_QK).sum(-1)[:, rows].mean(1)
+        near_QK = offset_QK.abs() <= self.options.near
+        near_H = (found.probabilities * near_QK).sum(-1)[:, rows].mean(1)
+        return torch.stack([distance_H, distance_H / uniform_H, direction_H, near_H], -1)
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
-        """A head that looks around itself, or far away."""
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
+        """A local head, or one that attends far away."""
         if values["near"] > 0.8 and values["distance ratio"] < 0.7:
             return Role(0.5, f"looks at what is near, {_side(values['direction'])}")
         if values["distance ratio"] > 1.4:

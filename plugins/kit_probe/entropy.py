@@ -1,4 +1,4 @@
-"""How widely a head spreads its attention: the entropy of its weights, and the number of keys that comes to.
+"""Attention entropy, normalised, and the effective number of keys.
 
 Shapes: H heads, Q queries, K keys.
 """
@@ -11,8 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import AttentionMap, AttentionRecord, Kind, Options, RecordProbe, Role
-from kit_probe.rows import choosing, mean_over
+from kit import AttentionKind, AttentionMap, AttentionRecord, Options, RecordProbe, Role
 
 
 class EntropyOptions(Options):
@@ -22,30 +21,31 @@ class EntropyOptions(Options):
 
 
 class EntropyProbe(RecordProbe):
-    """Entropy as a share of the most it could be, since causal queries see more keys the later they stand."""
+    """Entropy over its maximum ln n, since later queries of causal attention see more keys."""
 
     options_type = EntropyOptions
     headline = ("entropy",)
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Two ways to say the same."""
+        """Normalised entropy and its exponential."""
         return {
-            "entropy": "entropy of the weights over the most it could be: 0 for one key, 1 for all keys the same",
-            "effective keys": "how many keys attention is spread over, as exp(entropy)",
+            "entropy": "entropy of the weights over its maximum: 0 for one key, 1 for uniform attention",
+            "effective keys": "the effective number of keys, exp(entropy)",
         }
 
-    def look(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
-        """Mean over queries that have a choice."""
-        rows = choosing(found)
+    def measure(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
+        """The means over queries that see more than one key."""
+        rows = found.has_choice
         if not rows.any():
             return None
-        entropy_HQ = torch.special.entr(found.shares).sum(-1)  # 0 ln 0 is 0, without smoothing
-        most_Q = found.allowed.sum(1).clamp(min=2).double().log()
-        return torch.stack([mean_over(entropy_HQ / most_Q, rows), mean_over(entropy_HQ.exp(), rows)], -1)
+        entropy_HQ = torch.special.entr(found.probabilities).sum(-1)  # 0 ln 0 is 0, without smoothing
+        maximum_Q = found.attention_mask.sum(1).clamp(min=2).double().log()
+        both_HQ2 = torch.stack([entropy_HQ / maximum_Q, entropy_HQ.exp()], -1)
+        return both_HQ2[:, rows].mean(1)
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
-        """A head that spreads over everything."""
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
+        """A head with near-uniform attention."""
         if values["entropy"] > 0.98:
-            return Role(0.6, "spreads its attention evenly over all it may see")
+            return Role(0.6, "attends uniformly to all it may see")
         return None

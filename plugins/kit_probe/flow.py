@@ -1,4 +1,4 @@
-"""Attention as pipes: the largest flow from the last layer to each token of the text (Abnar and Zuidema 2020).
+"""Attention flow: the maximum flow through the layers from each output to each input token (Abnar and Zuidema 2020).
 
 Shapes: Q queries, K keys.
 """
@@ -12,8 +12,8 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import AttentionMap, AttentionRecord, Drawing, Inspector, KitError, Options, TextProbe
-from kit_probe.rollout import step
+from kit import AttentionMap, AttentionRecord, Drawing, Inspector, KitError, Options, SequenceProbe
+from kit_probe.rollout import layer_matrix
 
 
 class FlowOptions(Options):
@@ -21,43 +21,43 @@ class FlowOptions(Options):
 
     use: Literal["flow"] = "flow"
     tokens: PositiveInt = 24
-    """The most tokens a text may have; the time grows with their fourth power."""
+    """The maximum sequence length; the time grows with its fourth power."""
 
 
-class FlowProbe(TextProbe):
-    """For encoders and decoders; a text that is too long is not drawn."""
+class FlowProbe(SequenceProbe):
+    """For encoders and decoders; a longer sequence is not drawn."""
 
     options_type = FlowOptions
     options: FlowOptions
     costly = True
 
     def draw(self, record: AttentionRecord, inspector: Inspector) -> list[Drawing]:
-        """One picture for each stack."""
-        pictures = []
+        """One drawing for each stack."""
+        drawings = []
         for name, maps in (("encoder", record.of("encoder")), ("decoder", record.of("decoder"))):
-            if maps and not record.unseen and len(maps[0].allowed) <= self.options.tokens:
+            if maps and not record.unseen and len(maps[0].attention_mask) <= self.options.tokens:
                 tokens = record.queries(maps[0]).tokens
-                note = "The largest flow, each row divided by its sum; it may count the same pipe for several tokens."
-                pictures.append(Drawing(f"flow, {name}", tokens, tokens, flow(maps), note))
-        return pictures
+                note = "The maximum flow, each row divided by its sum; flows to several tokens may share an edge."
+                drawings.append(Drawing(f"flow, {name}", tokens, tokens, flow(maps), note))
+        return drawings
 
 
 def flow(maps: Sequence[AttentionMap]) -> Tensor:
-    """[Q, K]: the largest flow from each token of the last layer to each of the text, rows divided by their sums."""
+    """[Q, K]: the maximum flow from each token of the last layer to each input token, rows divided by their sums."""
     try:
         import networkx
     except ImportError as error:
         raise KitError("flow needs networkx; type: pip install 'kitformer[inspect]'") from error
-    pipes = networkx.DiGraph()
-    steps = [step(found) for found in maps]
-    for layer, step_QK in enumerate(steps):
-        for query, key in step_QK.nonzero().tolist():
-            pipes.add_edge((layer + 1, query), (layer, key), capacity=float(step_QK[query, key]))
-    size, top = len(steps[0]), len(steps)
+    graph = networkx.DiGraph()
+    matrices_QK = [layer_matrix(found) for found in maps]
+    for layer, matrix_QK in enumerate(matrices_QK):
+        for query, key in matrix_QK.nonzero().tolist():
+            graph.add_edge((layer + 1, query), (layer, key), capacity=float(matrix_QK[query, key]))
+    size, top = len(matrices_QK[0]), len(matrices_QK)
     found_QK = torch.zeros(size, size, dtype=torch.float64)
     for query in range(size):
-        reached = networkx.descendants(pipes, (top, query))
+        reached = networkx.descendants(graph, (top, query))
         for key in range(size):
             if (0, key) in reached:
-                found_QK[query, key] = networkx.maximum_flow_value(pipes, (top, query), (0, key))
+                found_QK[query, key] = networkx.maximum_flow_value(graph, (top, query), (0, key))
     return found_QK / found_QK.sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""How far open the gate of each head is, in a model that was trained with gates."""
+"""The gate of each head, in a model trained with an L0 regularizer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from kit import HeadProbe, Ids, Inspector, Kind, Options, Regularizer, Role
+from kit import AttentionKind, ExampleIds, HeadProbe, Inspector, Options, Regularizer, Role
 
 
 class GateOptions(Options):
@@ -17,19 +17,19 @@ class GateOptions(Options):
 
 
 class GateProbe(HeadProbe):
-    """What regularizers of the model say of their gates; nothing where there are none."""
+    """The gates of the model's regularizers; nothing without gates."""
 
     options_type = GateOptions
     orders = {"gates": "gate"}  # noqa: RUF012
-    has_even = False
+    has_uniform_baseline = False
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """One number."""
-        return {"gate": "how far open the gate in front of the head is: 0 for shut, 1 for open"}
+        """One measure."""
+        return {"gate": "the gate on the head's output: 0 for closed, 1 for open"}
 
-    def gather(self, inspector: Inspector, rows: Sequence[Ids]) -> Iterator[Mapping[str, Tensor]]:
-        """The same for every text, so once."""
+    def gather(self, inspector: Inspector, rows: Sequence[ExampleIds]) -> Iterator[Mapping[str, Tensor]]:
+        """Gates do not depend on the sequence, so they are collected once."""
         found: dict[str, Tensor] = {}
         for regularizer in inspector.model.regularizers:
             assert isinstance(regularizer, Regularizer)
@@ -37,6 +37,6 @@ class GateProbe(HeadProbe):
         if found:
             yield found
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
-        """A head that was shut."""
-        return Role(2.0, "was shut by its gate") if values["gate"] < 0.05 else None
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
+        """A head with a closed gate."""
+        return Role(2.0, "has a closed gate") if values["gate"] < 0.05 else None

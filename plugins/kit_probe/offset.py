@@ -1,4 +1,4 @@
-"""Heads that look at a fixed distance: the previous token, the next, itself (Voita et al. 2019, section 5.2)."""
+"""Positional heads: attention at a fixed offset, such as the previous token (Voita et al. 2019, section 5.2)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from kit import ITS_OWN_TEXT, AttentionMap, AttentionRecord, Kind, Options, RecordProbe, Role
-from kit_probe.rows import choosing, mean_over, offsets
+from kit import SELF_ATTENTION, AttentionKind, AttentionMap, AttentionRecord, Options, RecordProbe, Role
 
 NAMES = {-1: "previous", 0: "itself", 1: "next"}
 WORDS = {-1: "the token before", 0: "the token itself", 1: "the token after"}
@@ -21,40 +20,38 @@ class OffsetOptions(Options):
 
     use: Literal["offset"] = "offset"
     offsets: list[int] = Field(default=[-1, 0, 1], min_length=1)
-    """Which distances: -1 is the token before, 1 the one after."""
+    """The offsets: -1 is the token before, 1 the one after."""
 
 
 class OffsetProbe(RecordProbe):
-    """The weight at each distance, and how often it is the largest: from 90 % on a head counts as positional."""
+    """The weight at each offset, and how often it is the largest: from 90 % on a head is positional."""
 
     options_type = OffsetOptions
     options: OffsetOptions
-    kinds = ITS_OWN_TEXT
+    kinds = SELF_ATTENTION
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Two numbers for each distance."""
+        """Two measures for each offset."""
         found = {}
         for offset in self.options.offsets:
-            found[_name(offset)] = f"the weight of {_words(offset)}, in the mean over tokens that see it"
+            found[_name(offset)] = f"the mean weight of {_words(offset)}, over queries that see it"
             found[f"{_name(offset)} first"] = f"how often {_words(offset)} has the largest weight of all"
         return found
 
-    def look(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
-        """Mean over queries that have a choice and see a token at that distance."""
-        chosen, offset_QK, shares_HQK = choosing(found), offsets(found), found.shares
-        largest_HQK = (shares_HQK == shares_HQK.amax(-1, keepdim=True)) & found.allowed
-        first_HQK = largest_HQK.double() / largest_HQK.sum(-1, keepdim=True).clamp(
-            min=1
-        )  # equals share the first place
+    def measure(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
+        """The means over queries that see more than one key, one of them at the offset."""
+        chosen, offset_QK, p_HQK = found.has_choice, found.offsets, found.probabilities
+        largest_HQK = (p_HQK == p_HQK.amax(-1, keepdim=True)) & found.attention_mask
+        first_HQK = largest_HQK.double() / largest_HQK.sum(-1, keepdim=True).clamp(min=1)  # ties share the first rank
         numbers = []
         for offset in self.options.offsets:
-            there_QK = (offset_QK == offset) & found.allowed
+            there_QK = (offset_QK == offset) & found.attention_mask
             rows = there_QK.any(1) & chosen
-            numbers += [mean_over((weights * there_QK).sum(-1), rows) for weights in (shares_HQK, first_HQK)]
+            numbers += [(weights * there_QK).sum(-1)[:, rows].mean(1) for weights in (p_HQK, first_HQK)]
         return torch.stack(numbers, -1)
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
         """A positional head."""
         best = max(self.options.offsets, key=lambda offset: _or_zero(values[f"{_name(offset)} first"]))
         # The largest of many small weights is a preference, not a role.

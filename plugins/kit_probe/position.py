@@ -1,10 +1,10 @@
-"""How much of a head's attention goes by position and how much by content: shares of its variation that sum to one.
+"""Variance decomposition of attention into relative position, absolute position and content; the shares sum to one.
 
-Weights of many texts of one length are explained by three nested least-squares models: even weights; a weight for each
-distance, beside the even one; a weight for each pair of positions. What the second adds to the first is relative, what
-the third adds is absolute (a sink at the start), what is left is content.
+Three nested least-squares models explain the weights of many sequences of one length: uniform attention; a weight for
+each offset beside the uniform one; a weight for each pair of positions. What the second explains beyond the first is
+relative, what the third explains beyond that is absolute (a sink at the start), and the residual is content.
 
-Shapes: S texts, H heads, Q queries, K keys, C pairs of a query and a key it may see, P columns of a basis.
+Shapes: S sequences, H heads, Q queries, K keys, C visible query-key pairs, P columns of a basis.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from kit import AttentionMap, AttentionRecord, Kind, Options, RecordProbe, Role
+from kit import AttentionKind, AttentionMap, AttentionRecord, Options, RecordProbe, Role
 
 NOISE = 1e-24
-"""A sum of squares that is no more than rounding."""
-EVEN = 0.01
-"""Below this focus a head is so even that its shares are noise."""
+"""A sum of squares that is rounding error."""
+UNIFORM = 0.01
+"""Below this focus a head is so near to uniform that its shares are noise."""
 
 
 class PositionOptions(Options):
     """Options of `position`."""
 
     use: Literal["position"] = "position"
-    space: Literal["weights", "scores"] = "weights"
-    """Whether weights are explained, or the scores they are the softmax of (as their logarithms, up to a constant for
-    each query): a bias for each distance is then exactly relative."""
+    space: Literal["weights", "logits"] = "weights"
+    """Whether weights are explained, or the attention logits (as log-weights, up to a constant for each query): a bias
+    by distance is then exactly relative."""
     length: int | None = Field(default=None, ge=2)
-    """How many tokens of a text are looked at in causal attention; left out, the middle one of the texts' lengths. In
-    attention to both sides, texts of the commonest length count."""
-    texts: PositiveInt = 256
-    """The most texts that are held in memory."""
+    """The length that causal attention is cut to; left out, the median sequence length. In bidirectional attention,
+    only sequences of the most common length count."""
+    sequences: PositiveInt = 256
+    """The maximum number of sequences in memory."""
 
 
 class PositionProbe(RecordProbe):
-    """Shares with the small-sample bias taken off: means over few texts follow noise, which would look absolute."""
+    """The shares with the small-sample bias removed: means over few sequences follow noise, which looks absolute."""
 
     options_type = PositionOptions
     headline = ("relative", "absolute", "content", "focus")
@@ -48,22 +48,22 @@ class PositionProbe(RecordProbe):
 
     @property
     def quantities(self) -> Mapping[str, str]:
-        """Three shares, and how far the head is from even."""
-        of = "" if self.options.space == "weights" else " (scores)"
+        """Three shares, and the distance from uniform attention."""
+        of = "" if self.options.space == "weights" else " (logits)"
         return {
-            f"relative{of}": "the share of variation that the distance between tokens explains",
-            f"absolute{of}": "the share of variation that places in the text explain beyond distance",
-            f"content{of}": "the share of variation that places do not explain: it goes by what the tokens are",
-            f"focus{of}": "how far attention is from even: 0 for even, 1 for one key at a time; "
+            f"relative{of}": "the share of variance explained by the offset between tokens",
+            f"absolute{of}": "the share of variance explained by absolute positions beyond the offset",
+            f"content{of}": "the share of variance that positions do not explain: it depends on the tokens",
+            f"focus{of}": "how far attention is from uniform: 0 for uniform, 1 for one key at a time; "
             "below 0.01 the shares are noise",
         }
 
-    def look(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
-        """The weights, with no number where a key may not be seen."""
-        return found.shares.masked_fill(~found.allowed, torch.nan)
+    def measure(self, found: AttentionMap, record: AttentionRecord) -> Tensor | None:
+        """The weights, NaN where masked."""
+        return found.probabilities.masked_fill(~found.attention_mask, torch.nan)
 
     def align(self, kept: Sequence[Tensor]) -> Tensor:
-        """Texts that can be laid over each other: causal ones cut to one length, others of the commonest shape."""
+        """Sequences of one shape: causal ones cut to one length, others of the most common shape."""
         masks = [weights[0].isnan() for weights in kept]
         causal = [number for number, mask in enumerate(masks) if _is_causal(mask)]
         if 2 * len(causal) > len(kept):
@@ -77,59 +77,59 @@ class PositionProbe(RecordProbe):
             chosen = [weights for weights, key in zip(kept, keys, strict=True) if key == common]
         if not chosen:
             return kept[0][None, :, :0, :0]
-        return torch.stack(chosen[: self.options.texts])
+        return torch.stack(chosen[: self.options.sequences])
 
-    def conclude(self, kept_SH: Tensor) -> Tensor:
-        """The shares; no numbers where there are too few texts to tell noise from content."""
+    def aggregate(self, kept_SH: Tensor) -> Tensor:
+        """The shares and the focus; NaN where there are too few sequences to separate noise from content."""
         y_SHQK = kept_SH
-        texts, heads = y_SHQK.shape[:2]
-        if texts < 2 or not y_SHQK.shape[2]:
+        sequences, heads = y_SHQK.shape[:2]
+        if sequences < 2 or not y_SHQK.shape[2]:
             return torch.full((heads, 4), torch.nan, dtype=torch.float64)
-        allowed_QK = ~y_SHQK[0, 0].isnan()
-        allowed_QK = allowed_QK & (allowed_QK.sum(1, keepdim=True) > 1)
-        y_SHC = y_SHQK[:, :, allowed_QK]
-        even_C = (allowed_QK.double() / allowed_QK.sum(1, keepdim=True).clamp(min=1))[allowed_QK]
-        most = texts * (1 - even_C)[None].mul(even_C).sum()  # of each query, 1 - 1/n
-        focus_H = (y_SHC - even_C).square().sum((0, 2)) / most
+        mask_QK = ~y_SHQK[0, 0].isnan()
+        mask_QK = mask_QK & (mask_QK.sum(1, keepdim=True) > 1)
+        y_SHC = y_SHQK[:, :, mask_QK]
+        uniform_C = (mask_QK.double() / mask_QK.sum(1, keepdim=True).clamp(min=1))[mask_QK]
+        most = sequences * (1 - uniform_C)[None].mul(uniform_C).sum()  # of each query, 1 - 1/n
+        focus_H = (y_SHC - uniform_C).square().sum((0, 2)) / most
         if self.options.space == "weights":
-            shares_H3 = shares(y_SHC - even_C, basis(allowed_QK, even_C))
+            shares_H3 = shares(y_SHC - uniform_C, basis(mask_QK, uniform_C))
         else:
-            scores_SHC = y_SHC.clamp(min=torch.finfo(torch.float32).tiny).log()
-            centre = _Centring(allowed_QK)
-            shares_H3 = shares(centre(scores_SHC), basis(allowed_QK, None, centre))
+            logits_SHC = y_SHC.clamp(min=torch.finfo(torch.float32).tiny).log()
+            centring = _Centring(mask_QK)
+            shares_H3 = shares(centring(logits_SHC), basis(mask_QK, None, centring))
         return torch.cat([shares_H3, focus_H[:, None]], 1)
 
-    def role(self, values: Mapping[str, float], kind: Kind) -> Role | None:
-        """What it goes by, where it prefers anything."""
+    def role(self, values: Mapping[str, float], kind: AttentionKind) -> Role | None:
+        """The largest share, for a head that is not uniform."""
         relative, absolute, content, focus = values.values()
         if focus != focus:
             return None
-        if focus < EVEN:
-            return Role(0.7, "spreads its attention evenly over all it may see")
+        if focus < UNIFORM:
+            return Role(0.7, "attends uniformly to all it may see")
         share, what = max(
-            (relative, "the distance between tokens"),
-            (absolute, "places in the text"),
-            (content, "what the tokens are"),
+            (relative, "relative position"),
+            (absolute, "absolute position"),
+            (content, "the content of tokens"),
         )
         if share <= 0.5:
             return None
-        return Role(0.3 * share, f"goes {'by' if share > 0.8 else 'mostly by'} {what}")
+        return Role(0.3 * share, f"attends {'by' if share > 0.8 else 'mostly by'} {what}")
 
 
 def shares(y_SHC: Tensor, basis_CP: Tensor) -> Tensor:
-    """[H, 3]: relative, absolute and content shares of the variation around zero; they sum to one.
+    """[H, 3]: relative, absolute and content shares of the sum of squares; they sum to one.
 
-    Means over S texts hold a share 1/S of the noise; what of it lies in the basis is taken off the relative part, the
-    rest off the absolute part, and both are given back to content.
+    Means over S sequences hold 1/S of the noise variance; its part in the basis is subtracted from the relative share,
+    the rest from the absolute share, and both are added to content.
     """
-    texts = y_SHC.shape[0]
+    sequences = y_SHC.shape[0]
     mean_HC = y_SHC.mean(0)
     rest_SHC = y_SHC - mean_HC
-    relative_H = texts * (mean_HC @ basis_CP).square().sum(-1)
-    absolute_H = texts * mean_HC.square().sum(-1) - relative_H
+    relative_H = sequences * (mean_HC @ basis_CP).square().sum(-1)
+    absolute_H = sequences * mean_HC.square().sum(-1) - relative_H
     content_H = rest_SHC.square().sum((0, 2))
-    noise_in_basis_H = (rest_SHC @ basis_CP).square().sum((0, 2)) / (texts - 1)
-    noise_H = content_H / (texts - 1)
+    noise_in_basis_H = (rest_SHC @ basis_CP).square().sum((0, 2)) / (sequences - 1)
+    noise_H = content_H / (sequences - 1)
     parts_H3 = torch.stack(
         [relative_H - noise_in_basis_H, absolute_H - (noise_H - noise_in_basis_H), content_H + noise_H], -1
     )
@@ -137,32 +137,32 @@ def shares(y_SHC: Tensor, basis_CP: Tensor) -> Tensor:
     return torch.where(total_H1 > NOISE, parts_H3 / total_H1, torch.zeros_like(parts_H3))
 
 
-def basis(allowed_QK: Tensor, even_C: Tensor | None, centre: _Centring | None = None) -> Tensor:
-    """[C, P]: orthonormal columns that span a weight for each distance, and the even weight."""
-    queries, keys = allowed_QK.shape
-    offset_C = (torch.arange(keys)[None] - torch.arange(queries)[:, None])[allowed_QK]
+def basis(mask_QK: Tensor, uniform_C: Tensor | None, centring: _Centring | None = None) -> Tensor:
+    """[C, P]: orthonormal columns that span one weight for each offset, and the uniform weight."""
+    queries, keys = mask_QK.shape
+    offset_C = (torch.arange(keys)[None] - torch.arange(queries)[:, None])[mask_QK]
     columns_CP = torch.nn.functional.one_hot(offset_C - offset_C.min()).double()
-    if even_C is not None:
-        columns_CP = torch.cat([columns_CP, even_C[:, None]], 1)
-    if centre is not None:
-        columns_CP = centre(columns_CP.T).T
+    if uniform_C is not None:
+        columns_CP = torch.cat([columns_CP, uniform_C[:, None]], 1)
+    if centring is not None:
+        columns_CP = centring(columns_CP.T).T
     left_CP, size_P, _ = torch.linalg.svd(columns_CP, full_matrices=False)
     spanning: Tensor = left_CP[:, size_P > 1e-9 * size_P.max()]
     return spanning
 
 
 class _Centring:
-    """Takes off the mean over each query's keys: softmax does not see what all scores of a query have in common."""
+    """Subtracts the mean over each query's keys: softmax is invariant to a constant for each query."""
 
-    def __init__(self, allowed_QK: Tensor) -> None:
-        self.query_C = allowed_QK.nonzero()[:, 0]
-        self.count_Q = allowed_QK.sum(1).clamp(min=1).double()
+    def __init__(self, mask_QK: Tensor) -> None:
+        self.query_C = mask_QK.nonzero()[:, 0]
+        self.count_Q = mask_QK.sum(1).clamp(min=1).double()
 
     def __call__(self, values: Tensor) -> Tensor:
         sums = values.new_zeros(*values.shape[:-1], len(self.count_Q)).index_add_(-1, self.query_C, values)
         return values - (sums / self.count_Q)[..., self.query_C]
 
 
-def _is_causal(hidden_QK: Tensor) -> bool:
-    queries, keys = hidden_QK.shape
-    return queries == keys and torch.equal(hidden_QK, torch.ones_like(hidden_QK).triu(1))
+def _is_causal(masked_QK: Tensor) -> bool:
+    queries, keys = masked_QK.shape
+    return queries == keys and torch.equal(masked_QK, torch.ones_like(masked_QK).triu(1))

@@ -1,4 +1,4 @@
-"""Attention through all layers: rollout (Abnar and Zuidema 2020), and its extension to encoder-decoders.
+"""Attention rollout (Abnar and Zuidema 2020), and its extension to encoder-decoders.
 
 Shapes: L layers, Q queries, K keys, T target tokens, S source tokens.
 """
@@ -11,11 +11,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import AttentionMap, AttentionRecord, Drawing, Inspector, Options, TextProbe
+from kit import AttentionMap, AttentionRecord, Drawing, Inspector, Options, SequenceProbe
 
 FIXED = (
-    "With half of every step kept, the source gets {share:.1%} of all attention in a decoder of {depth} layers, "
-    "whatever the model does: only how that is spread over the source tells something."
+    "With residual weights fixed at one half, the source gets {share:.1%} of all attention in a decoder of {depth} "
+    "layers, whatever the model does: only the distribution over the source is informative."
 )
 
 
@@ -25,56 +25,56 @@ class RolloutOptions(Options):
     use: Literal["rollout"] = "rollout"
 
 
-class RolloutProbe(TextProbe):
-    """Half of each token stays, half goes as the heads of a layer attend in the mean, layer by layer."""
+class RolloutProbe(SequenceProbe):
+    """The product over layers of half the identity (the residual) and half the mean attention of the heads."""
 
     options_type = RolloutOptions
 
     def draw(self, record: AttentionRecord, inspector: Inspector) -> list[Drawing]:
-        """One picture for an encoder; two for a decoder, whose early tokens are favoured; one for a pair."""
+        """One drawing for an encoder; two for a decoder, which favours early tokens; one for an encoder-decoder."""
         if record.unseen:
             return []
-        pictures = []
+        drawings = []
         if record.source is not None and record.of("encoder"):
             tokens = record.source.tokens
-            pictures.append(Drawing("rollout, encoder", tokens, tokens, rollout(record.of("encoder"))))
+            drawings.append(Drawing("rollout, encoder", tokens, tokens, rollout(record.of("encoder"))))
         if record.target is None or not record.of("decoder"):
-            return pictures
+            return drawings
         tokens = record.target.tokens
         if record.source is None:
-            rolled, even = rollout(record.of("decoder")), rollout(record.uniform().of("decoder"))
-            pictures.append(Drawing("rollout, decoder", tokens, tokens, rolled))
-            ratio = torch.where(even > 0, rolled / even.clamp(min=1e-12), torch.zeros_like(rolled))
-            note = "Early tokens get more by the order of reading alone; 1 is what even attention would give."
-            pictures.append(Drawing("rollout over that of even attention", tokens, tokens, ratio, note))
-            return pictures
+            rolled, uniform = rollout(record.of("decoder")), rollout(record.uniform().of("decoder"))
+            drawings.append(Drawing("rollout, decoder", tokens, tokens, rolled))
+            ratio = torch.where(uniform > 0, rolled / uniform.clamp(min=1e-12), torch.zeros_like(rolled))
+            note = "The causal mask alone favours early tokens; 1 is the value of uniform attention."
+            drawings.append(Drawing("rollout over that of uniform attention", tokens, tokens, ratio, note))
+            return drawings
         _, on_source = rollout_across(record)
         share = 1 - 0.5 ** len(record.of("cross"))
         note = FIXED.format(share=share, depth=len(record.of("cross")))
         source = record.source.tokens
-        pictures.append(Drawing("rollout, target to source", tokens, source, on_source, note))
-        return pictures
+        drawings.append(Drawing("rollout, target to source", tokens, source, on_source, note))
+        return drawings
 
 
 def rollout(maps: Sequence[AttentionMap]) -> Tensor:
-    """[Q, K]: how much of each token of the text is in each token of the last layer; rows sum to one."""
-    rolled = torch.eye(len(maps[0].allowed), dtype=torch.float64)
+    """[Q, K]: the contribution of each input token to each token of the last layer; rows sum to one."""
+    rolled = torch.eye(len(maps[0].attention_mask), dtype=torch.float64)
     for found in maps:
-        rolled = step(found) @ rolled
+        rolled = layer_matrix(found) @ rolled
     return rolled
 
 
-def step(found: AttentionMap) -> Tensor:
-    """[Q, K]: one layer of attention to the text itself, half of each token kept."""
-    mixed = found.shares.mean(0)
+def layer_matrix(found: AttentionMap) -> Tensor:
+    """[Q, K]: one layer of self-attention with its residual: half the identity, half the mean of the heads."""
+    mixed = found.probabilities.mean(0)
     both = (mixed + torch.eye(len(mixed), dtype=mixed.dtype)) / 2
     return both / both.sum(-1, keepdim=True)
 
 
 def rollout_across(record: AttentionRecord) -> tuple[Tensor, Tensor]:
-    """[T, T] and [T, S]: how much of each target token, and of each source token, is in each token that is written.
+    """[T, T] and [T, S]: the contributions of target and source tokens to each output of the decoder.
 
-    Every row of both together sums to one.
+    Each row of both together sums to one.
     """
     encoded = rollout(record.of("encoder")) if record.of("encoder") else None
     assert record.source is not None
@@ -82,8 +82,8 @@ def rollout_across(record: AttentionRecord) -> tuple[Tensor, Tensor]:
     on_target = torch.eye(size, dtype=torch.float64)
     on_source = torch.zeros(size, len(record.source), dtype=torch.float64)
     for own, cross in zip(record.of("decoder"), record.of("cross"), strict=True):
-        on_target, on_source = step(own) @ on_target, step(own) @ on_source
-        found = cross.shares.mean(0)
+        on_target, on_source = layer_matrix(own) @ on_target, layer_matrix(own) @ on_source
+        found = cross.probabilities.mean(0)
         found = found / found.sum(-1, keepdim=True).clamp(min=1e-300)
         reached = found if encoded is None else found @ encoded
         on_target, on_source = on_target / 2, (on_source + reached) / 2

@@ -1,7 +1,7 @@
-"""Whether attention tells what the model goes by: held against slopes, and against hiding tokens one by one.
+"""Faithfulness of attention: its rank correlation with gradient saliency and with occlusion.
 
 Attention is not Explanation (Jain and Wallace 2019); occlusion: Zeiler and Fergus 2014.
-Shapes: H heads, P predictions, N tokens that are read, D width.
+Shapes: H heads, P predictions, N input tokens, D width.
 """
 
 from __future__ import annotations
@@ -17,29 +17,28 @@ from kit import (
     AttentionMap,
     AttentionRecord,
     Drawing,
+    ExampleIds,
     HeadProbe,
-    Ids,
     Inspector,
     Options,
-    Saliency,
-    TextProbe,
-    saliency,
+    SequenceProbe,
 )
+from kit_probe.input_saliency import Saliency, saliency
 
 FEWEST = 3
-"""Keys that a query must see for an order of them to mean something."""
+"""Visible keys that a query needs for a rank correlation."""
 
 
 class SaliencyOptions(Options):
     """Options of `saliency`."""
 
     use: Literal["saliency"] = "saliency"
-    texts: PositiveInt = 16
-    """The most texts: each is read once for each of its tokens, and once more backwards."""
+    sequences: PositiveInt = 16
+    """The maximum number of sequences; each takes a forward pass for every token, and a backward pass."""
 
 
-class SaliencyProbe(HeadProbe, TextProbe):
-    """For attention of queries that predict something: of a decoder, or of a model that tells a class."""
+class SaliencyProbe(HeadProbe, SequenceProbe):
+    """For attention whose queries predict something: of a decoder, or of a classifier."""
 
     options_type = SaliencyOptions
     options: SaliencyOptions
@@ -49,49 +48,48 @@ class SaliencyProbe(HeadProbe, TextProbe):
     def quantities(self) -> Mapping[str, str]:
         """Two rank correlations."""
         return {
-            "agrees with slopes": "rank correlation of weights with how strongly a prediction depends on a token's "
-            "vector; 0 for none",
-            "agrees with hiding": "rank correlation of weights with how much likelier a prediction is with a token "
-            "than with the mean token in its place; 0 for none",
+            "gradient agreement": "rank correlation of attention with the gradient norm of a prediction by a token's "
+            "embedding; 0 for none",
+            "occlusion agreement": "rank correlation of attention with the fall of a prediction's log-probability "
+            "where the mean embedding replaces a token's; 0 for none",
         }
 
-    def gather(self, inspector: Inspector, rows: Sequence[Ids]) -> Iterator[Mapping[str, Tensor]]:
-        """Text by text."""
-        for row in rows[: self.options.texts]:
+    def gather(self, inspector: Inspector, rows: Sequence[ExampleIds]) -> Iterator[Mapping[str, Tensor]]:
+        """Each sequence with its record and its saliency."""
+        for row in rows[: self.options.sequences]:
             found = saliency(inspector, row)
             if found is not None:
-                (record,) = inspector.look([row])
-                kept = {it.site: compared(it, found) for it in record.maps if _side(it) in found.by_slope}
+                (record,) = inspector.run([row])
+                kept = {it.site: agreement(it, found) for it in record.maps if _side(it) in found.by_gradient}
                 yield {site: numbers for site, numbers in kept.items() if numbers is not None}
 
     def draw(self, record: AttentionRecord, inspector: Inspector) -> list[Drawing]:
-        """Both, for each side that is read."""
+        """Gradient and occlusion saliency of the source and of the target."""
         found = saliency(inspector, inspector.reader.ids_of(record))
         if found is None:
             return []
-        pictures = []
+        drawings = []
         for side, row in (("source", record.source), ("target", record.target)):
-            if row is not None and side in found.by_slope:
-                written = found.predictions
-                pictures.append(Drawing(f"slopes, {side}", written, row.tokens, found.by_slope[side]))
-                pictures.append(Drawing(f"hiding, {side}", written, row.tokens, found.by_hiding[side]))
-        return pictures
+            if row is not None and side in found.by_gradient:
+                drawings.append(Drawing(f"gradient, {side}", found.predictions, row.tokens, found.by_gradient[side]))
+                drawings.append(Drawing(f"occlusion, {side}", found.predictions, row.tokens, found.by_occlusion[side]))
+        return drawings
 
 
-def compared(found: AttentionMap, others: Saliency) -> Tensor | None:
-    """[H, 2]: rank correlation of a head's weights with both, in the mean over predictions."""
+def agreement(found: AttentionMap, others: Saliency) -> Tensor | None:
+    """[H, 2]: rank correlation of a head's weights with both saliencies, averaged over predictions."""
     side = _side(found)
-    weights_HPN, allowed_PN = found.shares, found.allowed
-    if len(others.predictions) == 1:  # of the whole text: by how much each token is looked at
-        weights_HPN, allowed_PN = weights_HPN.mean(1, keepdim=True), allowed_PN.any(0, keepdim=True)
+    weights_HPN, mask_PN = found.probabilities, found.attention_mask
+    if len(others.predictions) == 1:  # one for the sequence: the attention that each token gets
+        weights_HPN, mask_PN = weights_HPN.mean(1, keepdim=True), mask_PN.any(0, keepdim=True)
     elif found.kind == "encoder":
         return None
     numbers = []
-    for saliency_PN in (others.by_slope[side], others.by_hiding[side]):
+    for saliency_PN in (others.by_gradient[side], others.by_occlusion[side]):
         rows = [
-            rank_correlation(weights_HPN[:, place, seen], saliency_PN[place, seen])
-            for place, seen in enumerate(allowed_PN)
-            if int(seen.sum()) >= FEWEST
+            rank_correlation(weights_HPN[:, position, visible], saliency_PN[position, visible])
+            for position, visible in enumerate(mask_PN)
+            if int(visible.sum()) >= FEWEST
         ]
         if not rows:
             return None
@@ -100,7 +98,7 @@ def compared(found: AttentionMap, others: Saliency) -> Tensor | None:
 
 
 def rank_correlation(one_HN: Tensor, other_N: Tensor) -> Tensor:
-    """[H]: Spearman's; equal numbers share their ranks, and where all are equal it is 0."""
+    """[H]: Spearman's rank correlation with average ranks for ties; 0 where all values are equal."""
     one, other = ranks(one_HN), ranks(other_N[None])
     one, other = one - one.mean(-1, keepdim=True), other - other.mean(-1, keepdim=True)
     size = one.norm(dim=-1) * other.norm(dim=-1)
@@ -108,7 +106,7 @@ def rank_correlation(one_HN: Tensor, other_N: Tensor) -> Tensor:
 
 
 def ranks(values_HN: Tensor) -> Tensor:
-    """[H, N]: how many numbers are smaller, those that are equal counted half."""
+    """[H, N]: the average rank of each value, from 0."""
     smaller = (values_HN[:, None] < values_HN[..., None]).sum(-1)
     equal = (values_HN[:, None] == values_HN[..., None]).sum(-1)
     return smaller + (equal - 1) / 2

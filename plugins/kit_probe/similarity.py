@@ -1,4 +1,4 @@
-"""Which heads attend alike: the root of the Jensen-Shannon divergence, a distance (Endres and Schindelin 2003).
+"""Head similarity: the square root of the Jensen-Shannon divergence, a metric (Endres and Schindelin 2003).
 
 Shapes: A heads of all layers, Q queries, K keys.
 """
@@ -12,8 +12,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from kit import AttentionRecord, Kind, Options, PairProbe
-from kit_probe.rows import choosing
+from kit import AttentionKind, AttentionRecord, Options, PairProbe
 
 
 class SimilarityOptions(Options):
@@ -21,32 +20,32 @@ class SimilarityOptions(Options):
 
     use: Literal["similarity"] = "similarity"
     threshold: float = Field(default=0.3, gt=0.0)
-    """Heads whose groups are further apart than this, in the mean, stay apart; the most there can be is 0.833."""
+    """The largest mean distance at which two clusters are merged; the maximum of the metric is 0.833."""
 
 
 class SimilarityProbe(PairProbe):
-    """Divergence is averaged over queries, then over texts, so that long texts count no more than short ones."""
+    """The divergence is averaged over queries, then over sequences, so that long ones weigh no more."""
 
     options_type = SimilarityOptions
     options: SimilarityOptions
 
-    def compare(self, record: AttentionRecord) -> Mapping[Kind, Tensor]:
-        """The divergence of each two heads, in nats: 0 for the same weights, ln 2 for none in common."""
-        kinds: list[Kind] = ["encoder", "decoder", "cross"]
-        found: dict[Kind, Tensor] = {}
+    def compare(self, record: AttentionRecord) -> Mapping[AttentionKind, Tensor]:
+        """The divergence of each pair of heads in nats: 0 for equal weights, ln 2 for disjoint ones."""
+        kinds: list[AttentionKind] = ["encoder", "decoder", "cross"]
+        found: dict[AttentionKind, Tensor] = {}
         for kind in kinds:
             maps = record.of(kind)
-            rows = [choosing(each) for each in maps]
+            rows = [each.has_choice for each in maps]
             if maps and rows[0].any():
-                found[kind] = divergence(torch.cat([each.shares for each in maps])[:, rows[0]])
+                found[kind] = divergence(torch.cat([each.probabilities for each in maps])[:, rows[0]])
         return found
 
     def distance(self, mean_AA: Tensor) -> Tensor:
-        """The root."""
+        """The square root of the mean divergence."""
         return mean_AA.clamp(min=0).sqrt()
 
-    def groups(self, distance_AA: Tensor) -> list[int]:
-        """Joins the two nearest groups, by the mean distance of their heads, until none are near enough."""
+    def clusters(self, distance_AA: Tensor) -> list[int]:
+        """Average-linkage agglomerative clustering up to the threshold."""
         members = [[number] for number in range(len(distance_AA))]
         while len(members) > 1:
             pairs = [(i, j) for i in range(len(members)) for j in range(i)]
@@ -56,12 +55,12 @@ class SimilarityProbe(PairProbe):
                 break
             i, j = pairs[nearest]
             members[j] += members.pop(i)
-        group = {head: number for number, heads in enumerate(sorted(members, key=min)) for head in heads}
-        return [group[head] for head in range(len(distance_AA))]
+        cluster = {head: number for number, heads in enumerate(sorted(members, key=min)) for head in heads}
+        return [cluster[head] for head in range(len(distance_AA))]
 
 
 def divergence(p_AQK: Tensor) -> Tensor:
-    """[A, A]: the Jensen-Shannon divergence of each two heads, in the mean over queries."""
+    """[A, A]: the Jensen-Shannon divergence of each pair of heads, averaged over queries."""
     entropy_AQ = torch.special.entr(p_AQK).sum(-1)
     rows = []
     for p_QK, entropy_Q in zip(p_AQK, entropy_AQ, strict=True):

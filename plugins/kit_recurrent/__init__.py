@@ -1,4 +1,4 @@
-"""Recurrent stacks, one a file: texts read token by token, as translators did before 2017."""
+"""Recurrent stacks (RNN, GRU, LSTM), with attention in decoders; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_recurrent.gru import GruStack
     from kit_recurrent.lstm import LstmStack
     from kit_recurrent.rnn import RnnStack

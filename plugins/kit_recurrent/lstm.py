@@ -1,4 +1,4 @@
-"""Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate (Gers et al. 2000)."""
+"""LSTM stack (Hochreiter and Schmidhuber 1997), with a forget gate (Gers et al. 2000)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Literal
 import torch
 from torch import nn
 
-from kit_recurrent.options import RecurrentOptions
-from kit_recurrent.recurrent import RecurrentStack
+from kit_recurrent.recurrent import RecurrentOptions, RecurrentStack
 
 
 class LstmOptions(RecurrentOptions):
-    """A cell carries what is remembered; three gates say what it forgets, takes in and shows."""
+    """Long short-term memory."""
 
     use: Literal["lstm"] = "lstm"
     forget_bias: float = 1.0
-    """What the forget gate's bias begins as; 1 lets a cell remember from the start (Jozefowicz et al. 2015)."""
+    """Initial bias of the forget gate; 1 is recommended (Jozefowicz et al. 2015)."""
 
 
 class LstmStack(RecurrentStack):
@@ -28,14 +27,14 @@ class LstmStack(RecurrentStack):
     remembers = ("hidden", "cell")
 
     def new_cells(self, reads: int, dropout: float) -> nn.RNNBase:
-        """torch's own."""
+        """torch.nn.LSTM."""
         return nn.LSTM(
             reads, self.hidden, self.options.depth, batch_first=True, dropout=dropout, bidirectional=self.both
         )
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """As all, with the forget gate open."""
+        """The common initialisation, with the forget gate's bias."""
         super().reset_parameters()
         for name, parameter in self.cells.named_parameters():
             if name.startswith("bias_ih"):

@@ -1,4 +1,4 @@
-"""The simple recurrent network: Finding Structure in Time (Elman 1990)."""
+"""Elman RNN stack: Finding Structure in Time (Elman 1990)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from typing import Literal
 
 from torch import nn
 
-from kit_recurrent.options import RecurrentOptions
-from kit_recurrent.recurrent import RecurrentStack
+from kit_recurrent.recurrent import RecurrentOptions, RecurrentStack
 
 
 class RnnOptions(RecurrentOptions):
-    """What is remembered is an activation of the token and of what was remembered before."""
+    """Elman recurrent network."""
 
     use: Literal["rnn"] = "rnn"
     activation: Literal["tanh", "relu"] = "tanh"
-    """The activation."""
+    """Activation of the hidden state."""
 
 
 class RnnStack(RecurrentStack):
-    """Elman's cells."""
+    """Cells h = activation(W x + U h)."""
 
     options_type = RnnOptions
     options: RnnOptions
 
     def new_cells(self, reads: int, dropout: float) -> nn.RNNBase:
-        """torch's own."""
+        """torch.nn.RNN."""
         options = self.options
         return nn.RNN(
             reads,

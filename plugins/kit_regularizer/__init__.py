@@ -1,4 +1,4 @@
-"""Regularizers: what shapes attention in training, one a file."""
+"""Regularizers of attention in training, one a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Lets heads differ: Multi-Head Attention with Disagreement Regularization (Li et al. 2018).
 
-Shapes: B texts, H heads, G groups, Q queries, K keys, F width of a value, N real tokens.
+Shapes: B sequences, H heads, G key-value heads, Q queries, K keys, F width of a value, N tokens without padding.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kit import Regularizer, RegularizerOptions, Scope, Site
+from kit import AttentionContext, BuildContext, Regularizer, RegularizerOptions
 
 
 class DisagreementOptions(RegularizerOptions):
@@ -19,34 +19,34 @@ class DisagreementOptions(RegularizerOptions):
 
     use: Literal["disagreement"] = "disagreement"
     of: Literal["output", "position", "subspace"] = "output"
-    """What is to differ: what heads give (the paper's best), where they look, or what there is to take (values)."""
+    """What is to differ between heads: their outputs (the paper's best), their attention weights, or their values."""
     include_self: bool = False
     """Whether a head is compared with itself too, as the paper has it: for where heads look, that is a pressure to
     spread, and for the others a constant."""
 
 
 class DisagreementRegularizer(Regularizer):
-    """The mean agreement of two heads, over tokens and layers: a cosine, or the overlap of weights."""
+    """The mean agreement of two heads over tokens and layers: a cosine similarity, or the overlap of weights."""
 
     options_type = DisagreementOptions
     options: DisagreementOptions
 
-    def weights(self, site: Site, weights_BHQK: Tensor, scope: Scope) -> None:
-        """Where heads look: the overlap of two heads' weights, query by query."""
-        self._real = self.seen(scope) > 0
+    def weights(self, build_context: BuildContext, weights_BHQK: Tensor, context: AttentionContext) -> None:
+        """The overlap of the attention weights of two heads, by query."""
+        self._real = self.visible_keys(context) > 0
         if self.options.of == "position":
             weights_NHK = weights_BHQK.transpose(1, 2)[self._real]
             self._add(weights_NHK @ weights_NHK.transpose(1, 2))
 
-    def values(self, site: Site, v_BGKF: Tensor, scope: Scope) -> None:
-        """What there is to take at each key."""
+    def values(self, build_context: BuildContext, v_BGKF: Tensor, context: AttentionContext) -> None:
+        """The cosine similarity of the values of two heads, by key."""
         if self.options.of == "subspace":
             v_BKGF = v_BGKF.transpose(1, 2)
-            valid = scope.keys.valid
-            self._add(_cosines(v_BKGF.flatten(0, 1) if valid is None else v_BKGF[valid]))
+            padding_mask = context.keys.padding_mask
+            self._add(_cosines(v_BKGF.flatten(0, 1) if padding_mask is None else v_BKGF[padding_mask]))
 
-    def heads(self, site: Site, out_BHQF: Tensor) -> Tensor:
-        """What heads give."""
+    def heads(self, build_context: BuildContext, out_BHQF: Tensor) -> Tensor:
+        """The cosine similarity of the outputs of two heads, by query."""
         if self.options.of == "output":
             self._add(_cosines(out_BHQF.transpose(1, 2)[self._real]))
         return out_BHQF
@@ -60,10 +60,10 @@ class DisagreementRegularizer(Regularizer):
         else:
             total = total - agreement_NHH.diagonal(dim1=1, dim2=2).sum(1)
         if tokens and others:
-            self.add_loss("disagreement", self.options.strength * total.mean() / others / len(self.shaped))
+            self.add_loss("disagreement", self.options.strength * total.mean() / others / len(self.head_counts))
 
 
 def _cosines(x_NHF: Tensor) -> Tensor:
-    """[N, H, H]: of each two heads at each token."""
+    """[N, H, H]: the cosine similarity of each two heads, by token."""
     unit = F.normalize(x_NHF.to(torch.promote_types(x_NHF.dtype, torch.float32)), dim=-1)
     return unit @ unit.transpose(1, 2)

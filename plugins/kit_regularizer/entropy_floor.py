@@ -1,4 +1,4 @@
-"""Keeps attention from collapsing on one key: entropy below a floor is a term of the loss (cf. Zhai et al. 2023)."""
+"""Entropy floor against entropy collapse (cf. Zhai et al. 2023): entropy below it is an auxiliary loss."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor
 
-from kit import Regularizer, RegularizerOptions, Scope, Site
-from kit_regularizer.spread import entropy_share
+from kit import AttentionContext, BuildContext, Regularizer, RegularizerOptions
+from kit_regularizer.entropy import normalized_entropy
 
 
 class EntropyFloorOptions(RegularizerOptions):
@@ -16,18 +16,18 @@ class EntropyFloorOptions(RegularizerOptions):
 
     use: Literal["entropy_floor"] = "entropy_floor"
     floor: float = Field(default=0.1, gt=0.0, le=1.0)
-    """The share of the largest possible entropy below which a query's attention is pushed up."""
+    """The normalized entropy (0 to 1) below which there is a loss."""
 
 
 class EntropyFloorRegularizer(Regularizer):
-    """The mean of what is missing up to the floor; queries above it feel nothing."""
+    """The mean shortfall below the floor; queries above it have no loss."""
 
     options_type = EntropyFloorOptions
     options: EntropyFloorOptions
 
-    def weights(self, site: Site, weights_BHQK: Tensor, scope: Scope) -> None:
-        """Add this layer's part."""
-        entropy_NH = entropy_share(weights_BHQK, self.seen(scope))
+    def weights(self, build_context: BuildContext, weights_BHQK: Tensor, context: AttentionContext) -> None:
+        """Add the auxiliary loss of this layer."""
+        entropy_NH = normalized_entropy(weights_BHQK, self.visible_keys(context))
         if entropy_NH.numel():
             missing = (self.options.floor - entropy_NH).clamp(min=0).mean()
-            self.add_loss("entropy_floor", self.options.strength * missing / len(self.shaped))
+            self.add_loss("entropy_floor", self.options.strength * missing / len(self.head_counts))

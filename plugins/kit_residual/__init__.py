@@ -1,4 +1,4 @@
-"""Residuals: where the norm sits and how the skip joins, one a file."""
+"""Residual connections: norm placement and scaling; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_residual.deepnorm import DeepnormResidual
     from kit_residual.dual import DualResidual
     from kit_residual.hyper import HyperResidual

@@ -1,4 +1,4 @@
-"""Norm after a weighted skip, with sublayers that begin small: DeepNet (Wang et al. 2022).
+"""DeepNorm, post-norm with an up-weighted skip and down-scaled initial weights: DeepNet (Wang et al. 2022).
 
 The paper's figure 2, N layers in the encoder and M in the decoder:
 
@@ -17,50 +17,50 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from kit import Attention, Dims, Feedforward, Options, Part, Residual, Site, Sublayer
+from kit import Attention, BuildContext, Dims, Feedforward, Options, Part, Residual, Sublayer
 
 
 class DeepnormOptions(Options):
-    """x becomes norm(alpha · x + sublayer(x)); weights that carry values begin beta times as large."""
+    """DeepNorm: norm(alpha · x + sublayer(x)), with value and output weights scaled by beta at initialisation."""
 
     use: Literal["deepnorm"] = "deepnorm"
 
 
-def alpha_beta(site: Site) -> tuple[float, float]:
-    """The weight of the skip and the size of a new sublayer, from the depths of the model."""
-    other = site.depths.get("decoder" if site.stack == "encoder" else "encoder")
+def alpha_beta(build_context: BuildContext) -> tuple[float, float]:
+    """Alpha, the weight of the skip, and beta, the scale of initial weights, from the depths of the model."""
+    other = build_context.depths.get("decoder" if build_context.stack == "encoder" else "encoder")
     if other is None:
-        return (2 * site.depth) ** 0.25, (8 * site.depth) ** -0.25
-    if site.stack == "encoder":
-        product = site.depth**4 * other
+        return (2 * build_context.depth) ** 0.25, (8 * build_context.depth) ** -0.25
+    if build_context.stack == "encoder":
+        product = build_context.depth**4 * other
         return 0.81 * product ** (1 / 16), 0.87 * product ** (-1 / 16)
-    return (3 * site.depth) ** 0.25, (12 * site.depth) ** -0.25
+    return (3 * build_context.depth) ** 0.25, (12 * build_context.depth) ** -0.25
 
 
 class DeepnormResidual(Residual):
-    """As post-norm, but updates stay bounded at any depth."""
+    """Post-norm with bounded updates at any depth."""
 
     options_type = DeepnormOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        self.alpha, self.beta = alpha_beta(site)
-        self.norms = nn.ModuleDict({name: self.new_norm() for name in site.sublayers})
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
+        self.alpha, self.beta = alpha_beta(build_context)
+        self.norms = nn.ModuleDict({name: self.new_norm() for name in build_context.sublayers})
 
     def forward(self, x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
-        """x: [..., width]."""
+        """x: [..., width]; the same shape."""
         for norm, sublayer in zip(self.norms.values(), sublayers, strict=True):
             x = norm(self.alpha * x + self.dropout(sublayer(x)))
         return x
 
     @torch.no_grad()
     def initialise(self, sublayers: Mapping[str, Part]) -> None:
-        """Scale what carries values by beta; queries and keys begin as they are."""
+        """Scales feed-forward, value and output weights by beta; queries and keys are unchanged."""
         for part in sublayers.values():
             assert isinstance(part, (Attention, Feedforward))
-            for weight in part.value_path():
+            for weight in part.value_output_parameters():
                 weight.mul_(self.beta)
 
     def extra_repr(self) -> str:
-        """The two numbers."""
+        """Alpha and beta."""
         return f"alpha={self.alpha:.4g}, beta={self.beta:.4g}"

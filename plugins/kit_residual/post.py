@@ -1,4 +1,4 @@
-"""Norm after the skip: Attention Is All You Need (Vaswani et al. 2017), section 3.1."""
+"""Post-norm residual: Attention Is All You Need (Vaswani et al. 2017), section 3.1."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from kit import Dims, Options, Residual, Site, Sublayer
+from kit import BuildContext, Dims, Options, Residual, Sublayer
 
 
 class PostOptions(Options):
-    """x becomes norm(x + sublayer(x))."""
+    """Post-norm: norm(x + sublayer(x))."""
 
     use: Literal["post"] = "post"
 
 
 class PostResidual(Residual):
-    """The stream itself is normalised after every sublayer."""
+    """Normalises the residual stream after every sublayer."""
 
     options_type = PostOptions
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
-        self.norms = nn.ModuleDict({name: self.new_norm() for name in site.sublayers})
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
+        self.norms = nn.ModuleDict({name: self.new_norm() for name in build_context.sublayers})
 
     def forward(self, x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
-        """x: [..., width]."""
+        """x: [..., width]; the same shape."""
         for norm, sublayer in zip(self.norms.values(), sublayers, strict=True):
             x = norm(x + self.dropout(sublayer(x)))
         return x

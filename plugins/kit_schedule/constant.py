@@ -1,4 +1,4 @@
-"""The same rate throughout, after a warm-up if one is wanted."""
+"""A constant learning rate, after an optional linear warmup."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Literal
 
 from pydantic import NonNegativeInt
 
-from kit import Options, Schedule, warmed_up
+from kit import Options, Schedule, warmup_factor
 
 
 class ConstantOptions(Options):
-    """No schedule."""
+    """Options of a constant learning rate."""
 
     use: Literal["constant"] = "constant"
     warmup: NonNegativeInt = 0
-    """Steps in which the rate grows evenly to its full size."""
+    """Warmup steps, in which the learning rate grows linearly to its maximum."""
 
 
 class ConstantSchedule(Schedule):
-    """A factor of 1."""
+    """A factor of 1, after the warmup."""
 
     options_type = ConstantOptions
     options: ConstantOptions
     default = True
 
     def factor(self, step: int, steps: int) -> float:
-        """1, from the end of the warm-up on."""
-        return warmed_up(step, self.options.warmup)
+        """1 from the end of the warmup on."""
+        return warmup_factor(step, self.options.warmup)

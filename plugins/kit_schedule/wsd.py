@@ -1,4 +1,4 @@
-"""Warm-up, a long stable stretch, and a short decay at the end (Hu et al. 2024), so that training can be prolonged."""
+"""Warmup-stable-decay (WSD, Hu et al. 2024): a constant rate with a short decay, so that training can be prolonged."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt
 
-from kit import Options, Schedule, share_done, warmed_up
+from kit import Options, Schedule, progress_between, warmup_factor
 
 
 class WsdOptions(Options):
-    """For trainings whose length may change: a checkpoint before the decay serves a longer one too."""
+    """Options of WSD: a checkpoint before the decay can be resumed into a longer training."""
 
     use: Literal["wsd"] = "wsd"
     warmup: NonNegativeInt = 0
-    """Steps in which the rate grows evenly to its full size."""
+    """Warmup steps, in which the learning rate grows linearly to its maximum."""
     decay: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
-    """The share of all steps, at the end, in which the rate falls."""
+    """The fraction of all steps, at the end, in which the rate decays."""
     shape: Literal["linear", "sqrt"] = "linear"
-    """How it falls: evenly, or as 1 - sqrt of the share done, quickly at first (Hägele et al. 2024)."""
+    """The decay: linear, or 1 - sqrt of its progress, fast at first (Hägele et al. 2024)."""
     floor: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
-    """The share of the rate that is left at the end, and past it."""
+    """The final learning rate, as a fraction of the maximum."""
 
 
 class WsdSchedule(Schedule):
-    """A trapezium."""
+    """Linear warmup, a constant rate, and a decay at the end."""
 
     options_type = WsdOptions
     options: WsdOptions
 
     def factor(self, step: int, steps: int) -> float:
-        """1 between the warm-up and the decay, the floor at the end of the training."""
-        done = share_done(step, self._decay_start(steps), steps)
+        """1 between the warmup and the decay, the floor at the end of the training."""
+        done = progress_between(step, self._decay_start(steps), steps)
         if self.options.shape == "sqrt":
             done = done**0.5
-        return warmed_up(step, self.options.warmup) * (1 - (1 - self.options.floor) * done)
+        return warmup_factor(step, self.options.warmup) * (1 - (1 - self.options.floor) * done)
 
     def objections(self, steps: int) -> Iterator[str]:
-        """A warm-up that reaches into the decay."""
+        """A warmup that reaches into the decay."""
         if self.options.warmup > self._decay_start(steps):
             yield (
                 f"the warm-up takes {self.options.warmup} of {steps} steps and the decay begins at "

@@ -1,4 +1,4 @@
-"""Searches for the text that a model is to write, one a file."""
+"""Search: greedy, beam, sampling, contrastive, speculative and exhaustive decoding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """Returns the searches, imported on demand."""
     from kit_search.beam import BeamSearch
     from kit_search.contrastive import ContrastiveSearch
     from kit_search.exhaustive import ExhaustiveSearch

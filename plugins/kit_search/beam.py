@@ -1,7 +1,7 @@
-"""The best few hypotheses side by side: beam search, batched; in groups that avoid each other's tokens, if wanted.
+"""Batched beam search, optionally in diverse groups.
 
-Diverse groups: Diverse Beam Search (Vijayakumar et al. 2016) with its Hamming term.
-Shapes: A texts still being written, N rows a text, W hypotheses a group, C candidates, V choices.
+Groups: Diverse Beam Search (Vijayakumar et al. 2016) with its Hamming term.
+Shapes: A unfinished sequences, N beams of a sequence, W beams of a group, C candidates, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import torch
 from pydantic import NonNegativeFloat, PositiveInt, model_validator
 from torch import Tensor
 
-from kit import Choices, Decoder, Hypothesis, Request, Search, Writing
-from kit_search.candidates import Candidates, best_candidates, spread_candidates
-from kit_search.finished import Finished, Stop
-from kit_search.penalties import RankedOptions
+from kit import Decoder, GenerationState, Hypothesis, NextTokenLogProbs, Request, Search
+from kit_search.candidates import Candidates, best_candidates, diverse_candidates
+from kit_search.hypotheses import FinishedHypotheses, RankedOptions, Stop
 
 
 class BeamOptions(RankedOptions):
@@ -24,15 +23,15 @@ class BeamOptions(RankedOptions):
 
     use: Literal["beam"] = "beam"
     size: PositiveInt = 4
-    """How many hypotheses are kept at every step, in all groups together."""
+    """The beam size: how many hypotheses are kept at every step, in all groups together."""
     stop: Stop = "full"
-    """When a text is done: at its first finished hypothesis (first); when as many have finished as the beam is wide
-    (full); when besides no live one would beat the worst of them if it ended now (likely), or at all (certain)."""
+    """When a sequence is done: at its first finished hypothesis (first); when as many have finished as the beam is wide
+    (full); when no unfinished one would beat the worst of them either, if it ended now (likely) or ever (certain)."""
     groups: PositiveInt = 1
-    """Into how many groups the beam is divided; each avoids tokens that groups before it chose at the same step."""
+    """The number of groups of the beam; each avoids tokens that earlier groups chose at the same step."""
     diversity: NonNegativeFloat = 0.5
-    """What a token's log-probability is lowered by for each time an earlier group chose it at this step; it changes
-    what is chosen, not the scores that are reported."""
+    """The Hamming penalty of a token for each time an earlier group chose it at this step; it changes which tokens are
+    chosen, not the scores that are reported."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -44,57 +43,57 @@ class BeamOptions(RankedOptions):
 
 
 class BeamSearch(Search):
-    """Keeps the likeliest hypotheses of every length; what has ended is set aside and ranked by its length penalty."""
+    """Keeps the most probable hypotheses of every length; finished ones are ranked with the length penalty."""
 
     options_type = BeamOptions
     options: BeamOptions
     several = "nbest"
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
-        """Up to `nbest` hypotheses for each text."""
-        writing = Writing(decoder, request)
-        width, end = self.options.size // self.options.groups, request.signs.end
+        """Returns up to `nbest` hypotheses for each sequence."""
+        state = GenerationState(decoder, request)
+        width, end = self.options.size // self.options.groups, request.special_tokens.end
         done = [
-            [Finished(self.options, width, self.options.stop) for _ in range(self.options.groups)]
-            for _ in range(writing.rows)
+            [FinishedHypotheses(self.options, width, self.options.stop) for _ in range(self.options.groups)]
+            for _ in range(state.rows)
         ]
-        active, limits = list(range(writing.rows)), writing.limits_R.tolist()
-        live: list[list[float]] = [[0.0] for _ in active]
-        choices = writing.begin()
+        active, limits = list(range(state.rows)), state.limits_R.tolist()
+        beam_scores: list[list[float]] = [[0.0] for _ in active]
+        log_probs = state.prefill()
         while True:
-            rows = len(live[0])
-            live_AN = torch.tensor(live, dtype=torch.float64, device=writing.device)
+            rows = len(beam_scores[0])
+            beam_scores_AN = torch.tensor(beam_scores, dtype=torch.float64, device=state.device)
             following: list[list[Candidates]] = [[] for _ in active]
-            for number, found in enumerate(self._candidates(choices, live_AN, width)):
-                for place, candidates in enumerate(found):
-                    beam, limit = done[active[place]][number], limits[active[place]]
-                    written = partial(_written, writing, place * rows)
-                    candidates.note_finished(beam, written, end, cut=limit == writing.length + 1)
-                    candidates.note_stuck(beam, written, live[place])
-                    following[place].append(candidates.go_on(width, end))
-                    beam.close_if_enough(max(following[place][-1].totals), writing.length + 1, limit)
-            kept = [place for place, text in enumerate(active) if not all(beam.closed for beam in done[text])]
+            for number, found in enumerate(self._candidates(log_probs, beam_scores_AN, width)):
+                for index, candidates in enumerate(found):
+                    beam, limit = done[active[index]][number], limits[active[index]]
+                    tokens_of = partial(_tokens_of, state, index * rows)
+                    candidates.finish(beam, tokens_of, end, cut=limit == state.length + 1)
+                    candidates.finish_dead_ends(beam, tokens_of, beam_scores[index])
+                    following[index].append(candidates.unfinished(width, end))
+                    beam.close_if_enough(max(following[index][-1].scores), state.length + 1, limit)
+            kept = [index for index, sequence in enumerate(active) if not all(beam.closed for beam in done[sequence])]
             if not kept:
                 return [self._ranked(beams) for beams in done]
-            active = [active[place] for place in kept]
-            live = [[total for each in following[place] for total in each.totals] for place in kept]
-            row_R = [place * rows + row for place in kept for each in following[place] for row in each.rows]
-            token_R = [token for place in kept for each in following[place] for token in each.tokens]
-            writing.keep(torch.tensor(row_R, device=writing.device))
-            choices = writing.write(torch.tensor(token_R, device=writing.device))
+            active = [active[index] for index in kept]
+            beam_scores = [[score for each in following[index] for score in each.scores] for index in kept]
+            row_R = [index * rows + row for index in kept for each in following[index] for row in each.rows]
+            token_R = [token for index in kept for each in following[index] for token in each.tokens]
+            state.reorder(torch.tensor(row_R, device=state.device))
+            log_probs = state.step(torch.tensor(token_R, device=state.device))
 
-    def _candidates(self, choices: Choices, live_AN: Tensor, width: int) -> list[list[Candidates]]:
-        """The best continuations for each group and text, twice as many as it is wide: half of them may end."""
+    def _candidates(self, log_probs: NextTokenLogProbs, beam_scores_AN: Tensor, width: int) -> list[list[Candidates]]:
+        """Returns the best continuations of each group and sequence, 2 W of them because half may end."""
         if self.options.groups == 1:
-            return [best_candidates(choices, live_AN, 2 * width)]
-        return spread_candidates(choices, live_AN, self.options.groups, 2 * width, self.options.diversity)
+            return [best_candidates(log_probs, beam_scores_AN, 2 * width)]
+        return diverse_candidates(log_probs, beam_scores_AN, self.options.groups, 2 * width, self.options.diversity)
 
-    def _ranked(self, beams: list[Finished]) -> list[Hypothesis]:
+    def _ranked(self, beams: list[FinishedHypotheses]) -> list[Hypothesis]:
         found = [hypothesis for beam in beams for hypothesis in beam.best]
         return sorted(found, key=lambda hypothesis: -hypothesis.score)[: self.options.nbest]
 
 
-def _written(writing: Writing, first: int, row: int) -> list[int]:
-    """What a row has written, counted from the first of its text."""
-    tokens: list[int] = writing.tokens_RT[first + row].tolist()
+def _tokens_of(state: GenerationState, first: int, row: int) -> list[int]:
+    """Returns the tokens of a beam, counted from the first beam of its sequence."""
+    tokens: list[int] = state.tokens_RT[first + row].tolist()
     return tokens

@@ -1,7 +1,8 @@
-"""A cheap decoder guesses a few tokens, the real one checks them at once: what greedy search writes, in fewer steps.
+"""Speculative decoding: a draft model proposes a few tokens, which the model checks in one step.
 
-Fast Inference from Transformers via Speculative Decoding (Leviathan et al. 2023), at temperature 0.
-Shapes: L tokens read at once, V choices.
+Fast Inference from Transformers via Speculative Decoding (Leviathan et al. 2023), at temperature 0: the result is that
+of greedy search.
+Shapes: L tokens read at once, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import Decoder, History, Hypothesis, KitError, Request, Search, SearchOptions, Writing
-from kit_search.recallable import Recallable
+from kit import Decoder, GenerationState, History, Hypothesis, KitError, Request, Search, SearchOptions
+from kit_search.rollback import RollbackDecoder
 
 
 class SpeculativeOptions(SearchOptions):
-    """Greedy search with a draft."""
+    """Greedy search with a draft model."""
 
     use: Literal["speculative"] = "speculative"
     draft: str
-    """The run of a smaller model with the same vocabulary, which guesses."""
+    """The run of a smaller model with the same vocabulary."""
     ahead: PositiveInt = 4
-    """How many tokens it guesses before the model checks them."""
+    """The number of tokens that are drafted before the model checks them."""
 
 
 @dataclass
-class _Text:
-    """One text of the request while it is written."""
+class _Sequence:
+    """One sequence while it is generated."""
 
     number: int
     limit: int
@@ -41,82 +42,86 @@ class _Text:
 
 
 class SpeculativeSearch(Search):
-    """A guess is kept as long as the model would have written the same; the model's own next token comes for free."""
+    """Accepts drafted tokens as long as they are the most probable of the model; its own next token comes for free."""
 
     options_type = SpeculativeOptions
     options: SpeculativeOptions
     needs_draft = True
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
-        """One hypothesis for each text: the tokens and the score of greedy search."""
+        """Returns one hypothesis for each sequence: the tokens and the score of greedy search."""
         if request.draft is None:
-            raise KitError("speculative search needs a second decoder that guesses; give it as Request(draft=...)")
-        writing = Writing(decoder, request)
-        texts = going = [_Text(number, limit) for number, limit in enumerate(writing.limits_R.tolist())]
-        model, draft = Recallable(decoder, writing.prompt), Recallable(request.draft, writing.prompt)
-        for text, scores_V in zip(going, model.begin(), strict=True):
-            _extend(text, [], scores_V[None], writing)
-        draft.begin()
-        staying = _open(going)
-        model.leave(staying)
-        draft.leave(staying)
-        while staying:
-            going = [going[place] for place in staying]
-            guesses = self._guess(draft, going, writing)
-            unread = [text.tokens[len(read) :] for text, read in zip(going, model.waiting, strict=True)]
+            raise KitError("speculative search needs a second decoder that drafts; give it as Request(draft=...)")
+        state = GenerationState(decoder, request)
+        sequences = unfinished = [_Sequence(number, limit) for number, limit in enumerate(state.limits_R.tolist())]
+        model, draft = RollbackDecoder(decoder, state.prompt), RollbackDecoder(request.draft, state.prompt)
+        for sequence, logits_V in zip(unfinished, model.prefill(), strict=True):
+            _extend(sequence, [], logits_V[None], state)
+        draft.prefill()
+        kept = _unfinished_indices(unfinished)
+        model.leave(kept)
+        draft.leave(kept)
+        while kept:
+            unfinished = [unfinished[index] for index in kept]
+            drafts = self._draft(draft, unfinished, state)
+            new_tokens = [
+                sequence.tokens[len(read) :] for sequence, read in zip(unfinished, model.waiting, strict=True)
+            ]
             model.fork()
-            scores = model.read(unread, [[*new, *guess] for new, guess in zip(unread, guesses, strict=True)])
-            for text, new, guess, scores_LV in zip(going, unread, guesses, scores, strict=True):
-                _extend(text, guess, scores_LV[len(new) - 1 :], writing)
-            staying = _open(going)
+            logits = model.read(new_tokens, [[*new, *drafted] for new, drafted in zip(new_tokens, drafts, strict=True)])
+            for sequence, new, drafted, logits_LV in zip(unfinished, new_tokens, drafts, logits, strict=True):
+                _extend(sequence, drafted, logits_LV[len(new) - 1 :], state)
+            kept = _unfinished_indices(unfinished)
             for each in (model, draft):
-                each.settle([text.tokens for text in going], staying)
-        return [[Hypothesis(text.tokens, text.score, text.finished)] for text in texts]
+                each.settle([sequence.tokens for sequence in unfinished], kept)
+        return [[Hypothesis(sequence.tokens, sequence.score, sequence.finished)] for sequence in sequences]
 
-    def _guess(self, draft: Recallable, going: Sequence[_Text], writing: Writing) -> list[list[int]]:
-        """What the draft would write next in each text."""
-        guesses: list[list[int]] = [[] for _ in going]
-        unread = [text.tokens[len(read) :] for text, read in zip(going, draft.waiting, strict=True)]
+    def _draft(
+        self, draft: RollbackDecoder, unfinished: Sequence[_Sequence], state: GenerationState
+    ) -> list[list[int]]:
+        """Drafts the next tokens of each sequence."""
+        drafts: list[list[int]] = [[] for _ in unfinished]
+        new_tokens = [sequence.tokens[len(read) :] for sequence, read in zip(unfinished, draft.waiting, strict=True)]
         draft.fork()
-        scores = draft.read(unread, unread)
+        logits = draft.read(new_tokens, new_tokens)
         for step in range(self.options.ahead):
-            for text, guess, scores_LV in zip(going, guesses, scores, strict=True):
-                room = len(text.tokens) + step < text.limit
-                if room and len(guess) == step and writing.request.signs.end not in guess:
-                    gain, token = _best(scores_LV[-1], text, [*text.tokens, *guess], writing)
-                    guess += [token] if gain > float("-inf") else []
-            new = [guess[step:] for guess in guesses]
+            for sequence, drafted, logits_LV in zip(unfinished, drafts, logits, strict=True):
+                room = len(sequence.tokens) + step < sequence.limit
+                if room and len(drafted) == step and state.request.special_tokens.end not in drafted:
+                    gain, token = _best(logits_LV[-1], sequence, [*sequence.tokens, *drafted], state)
+                    drafted += [token] if gain > float("-inf") else []
+            new = [drafted[step:] for drafted in drafts]
             if step + 1 == self.options.ahead or not any(new):
-                return guesses
-            scores = draft.read([[] for _ in going], new)
-        return guesses
+                return drafts
+            logits = draft.read([[] for _ in unfinished], new)
+        return drafts
 
 
-def _extend(text: _Text, guess: list[int], scores_LV: Tensor, writing: Writing) -> None:
-    """Write what the model would, as long as the guesses say the same, and one token more."""
-    for place, scores_V in enumerate(scores_LV):
-        gain, token = _best(scores_V, text, text.tokens, writing)
+def _extend(sequence: _Sequence, drafted: list[int], logits_LV: Tensor, state: GenerationState) -> None:
+    """Appends the most probable tokens as long as the draft has the same, and one more."""
+    for index, logits_V in enumerate(logits_LV):
+        gain, token = _best(logits_V, sequence, sequence.tokens, state)
         if gain == float("-inf"):
-            text.closed = True
+            sequence.closed = True
             return
-        text.score += gain
-        text.finished = token == writing.request.signs.end
-        if not text.finished:
-            text.tokens.append(token)
-        text.closed = text.finished or len(text.tokens) == text.limit
-        if text.closed or place == len(guess) or token != guess[place]:
+        sequence.score += gain
+        sequence.finished = token == state.request.special_tokens.end
+        if not sequence.finished:
+            sequence.tokens.append(token)
+        sequence.closed = sequence.finished or len(sequence.tokens) == sequence.limit
+        if sequence.closed or index == len(drafted) or token != drafted[index]:
             return
 
 
-def _best(scores_V: Tensor, text: _Text, tokens: list[int], writing: Writing) -> tuple[float, int]:
-    """The best token after these, and its log-probability."""
-    device = scores_V.device
-    written = torch.tensor([tokens], dtype=torch.long, device=device)
-    number, room = (torch.tensor([value], device=device) for value in (text.number, text.limit - len(tokens)))
-    history = History(written, number, room, writing.request.signs.end)
-    gain_R, token_R = writing.restrict(scores_V[None].clone(), history).best()
+def _best(logits_V: Tensor, sequence: _Sequence, tokens: list[int], state: GenerationState) -> tuple[float, int]:
+    """Returns the log-probability and the id of the most probable token after these."""
+    device = logits_V.device
+    tokens_1T = torch.tensor([tokens], dtype=torch.long, device=device)
+    number, room = (torch.tensor([value], device=device) for value in (sequence.number, sequence.limit - len(tokens)))
+    history = History(tokens_1T, number, room, state.request.special_tokens.end)
+    gain_R, token_R = state.process_logits(logits_V[None].clone(), history).best()
     return float(gain_R[0]), int(token_R[0])
 
 
-def _open(texts: Sequence[_Text]) -> list[int]:
-    return [place for place, text in enumerate(texts) if not text.closed]
+def _unfinished_indices(sequences: Sequence[_Sequence]) -> list[int]:
+    return [index for index, sequence in enumerate(sequences) if not sequence.closed]

@@ -1,4 +1,4 @@
-"""Stacks of layers, one a file."""
+"""Stacks of Transformer layers; one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_stack.transformer import TransformerStack
     from kit_stack.universal import UniversalStack
 

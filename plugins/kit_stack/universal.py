@@ -1,6 +1,6 @@
-"""A stack that goes through the same layers several times: Universal Transformers (Dehghani et al. 2019).
+"""Stack with weights shared over depth: Universal Transformers (Dehghani et al. 2019), without adaptive halting.
 
-There is no adaptive halting: every token takes every step.
+Every token takes every step.
 """
 
 from __future__ import annotations
@@ -13,88 +13,91 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Layout, Memory, Problem, Scope, Site, State, Watcher
-from kit_stack.checks import check_stack, keeps_streams
+from kit import AttentionContext, AttentionObserver, BatchLayout, BuildContext, Cache, Dims, EncoderOutput, Problem
 from kit_stack.options import LayeredOptions
 from kit_stack.transformer import TransformerStack
 
 
 class UniversalOptions(LayeredOptions):
-    """A stack whose layers are used again in every step."""
+    """Universal Transformer: the same layers in every step."""
 
     use: Literal["universal"] = "universal"
     depth: PositiveInt = Field(default=1, le=10_000)
-    """How many layers there are to be shared."""
+    """Number of shared layers."""
     steps: PositiveInt = Field(default=6, le=10_000)
-    """How many times a text goes through them."""
+    """Passes through them."""
     step_vectors: Literal["waves", "learned", "none"] = "waves"
-    """What tells the steps apart: sines and cosines (the paper), a trained vector a step, or nothing."""
+    """Step embeddings: sinusoids (the paper), a learned vector per step, or none."""
     positions: Literal["every_step", "once"] = "every_step"
-    """Whether positions are put into the vectors before every step (the paper), or only at the beginning."""
+    """Whether position embeddings are added before every step (the paper) or once."""
 
     @property
     def rounds(self) -> int:
-        """The steps."""
+        """The steps: passes through all layers."""
         return self.steps
 
 
-class RoundWatcher(Watcher):
-    """Shows a layer that is used several times as one layer a use."""
+class RoundObserver(AttentionObserver):
+    """Reports each use of a shared layer to another observer as a layer of its own."""
 
-    def __init__(self, watcher: Watcher) -> None:
-        self.watcher = watcher
+    def __init__(self, observer: AttentionObserver) -> None:
+        self.observer = observer
         self.shift = 0
 
-    def weights(self, site: Site, weights_BHQK: Tensor, scope: Scope) -> None:
-        """Pass on, with the number of the use."""
-        self.watcher.weights(self._site(site), weights_BHQK, scope)
+    def weights(self, build_context: BuildContext, weights_BHQK: Tensor, context: AttentionContext) -> None:
+        """Forwards with the layer number of this use."""
+        self.observer.weights(self._numbered(build_context), weights_BHQK, context)
 
-    def values(self, site: Site, v_BGKF: Tensor, scope: Scope) -> None:
-        """Pass on, with the number of the use."""
-        self.watcher.values(self._site(site), v_BGKF, scope)
+    def values(self, build_context: BuildContext, v_BGKF: Tensor, context: AttentionContext) -> None:
+        """Forwards with the layer number of this use."""
+        self.observer.values(self._numbered(build_context), v_BGKF, context)
 
-    def without_weights(self, site: Site, reason: str) -> None:
-        """Pass on, with the number of the use."""
-        self.watcher.without_weights(self._site(site), reason)
+    def without_weights(self, build_context: BuildContext, reason: str) -> None:
+        """Forwards with the layer number of this use."""
+        self.observer.without_weights(self._numbered(build_context), reason)
 
-    def heads(self, site: Site, out_BHQF: Tensor) -> Tensor:
-        """Pass on, with the number of the use."""
-        return self.watcher.heads(self._site(site), out_BHQF)
+    def heads(self, build_context: BuildContext, out_BHQF: Tensor) -> Tensor:
+        """Forwards with the layer number of this use."""
+        return self.observer.heads(self._numbered(build_context), out_BHQF)
 
-    def _site(self, site: Site) -> Site:
-        return replace(site, layer=site.layer + self.shift)
+    def _numbered(self, build_context: BuildContext) -> BuildContext:
+        return replace(build_context, layer=build_context.layer + self.shift)
 
 
 class UniversalStack(TransformerStack):
-    """Depth in time instead of in parameters."""
+    """A Transformer stack that is applied several times."""
 
     options_type = UniversalOptions
     options: UniversalOptions
     default = False
     step_table: Tensor | None
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         if options.step_vectors == "learned":
             self.step_table = nn.Parameter(torch.empty(options.steps, dims.width))
             nn.init.normal_(self.step_table, std=dims.width**-0.5)
         else:
-            waves = step_waves(options.steps, dims.width) if options.step_vectors == "waves" else None
+            waves = step_sinusoids(options.steps, dims.width) if options.step_vectors == "waves" else None
             self.register_buffer("step_table", waves, persistent=False)
 
     @classmethod
     def depth_of(cls, options: Any) -> int:
-        """Every use of a layer counts."""
+        """Layers times steps."""
         return int(options.depth * options.steps)
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """As any stack; and marks are for plain vectors."""
-        yield from check_stack(options, dims, site)
-        plan = options.plan(site)[0]
-        if keeps_streams(plan) and (options.step_vectors != "none" or options.positions == "every_step"):
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """The checks of any stack; step and position embeddings need plain token vectors."""
+        yield from super().check(options, dims, build_context)
+        plan = cls.layer_plans(options, build_context)[0]
+        if (
+            plan.residual is not None
+            and plan.carries_streams
+            and (options.step_vectors != "none" or options.positions == "every_step")
+        ):
             yield plan.at("residual").problem(
-                f"a universal stack marks vectors before every step, and the residual {plan.residual.part_name()} "
+                f"a universal stack marks vectors before every step, and the residual {plan.residual.name()} "
                 "turns them into several streams",
                 hint="choose another residual, or write step_vectors: none and positions: once",
             )
@@ -102,25 +105,25 @@ class UniversalStack(TransformerStack):
     def forward(
         self,
         x: Tensor,
-        layout: Layout,
-        memory: Memory | None = None,
-        state: State | None = None,
-        watcher: Watcher | None = None,
+        layout: BatchLayout,
+        memory: EncoderOutput | None = None,
+        state: Cache | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """x: [..., width] as `layout` carries it."""
-        return super().forward(x, layout, memory, state, None if watcher is None else RoundWatcher(watcher))
+        """x: [..., width] in the given layout; the same shape."""
+        return super().forward(x, layout, memory, state, None if observer is None else RoundObserver(observer))
 
-    def begin_round(self, number: int, x: Tensor, layout: Layout, watcher: Watcher | None) -> Tensor:
-        """Mark the vectors with positions again, and with the step."""
-        if isinstance(watcher, RoundWatcher):
-            watcher.shift = (number + 1 - self.options.steps) * len(self.layers)
+    def begin_round(self, number: int, x: Tensor, layout: BatchLayout, observer: AttentionObserver | None) -> Tensor:
+        """Adds position embeddings again, and the step embedding."""
+        if isinstance(observer, RoundObserver):
+            observer.shift = (number + 1 - self.options.steps) * len(self.layers)
         if number and self.options.positions == "every_step":
-            x = self.embed(x, layout.at_flat)
+            x = self.embed(x, layout.packed_positions)
         return x if self.step_table is None else x + self.step_table[number].to(x.dtype)
 
 
-def step_waves(steps: int, width: int) -> Tensor:
-    """Sines and cosines side by side, as positions have them: [steps, width]."""
+def step_sinusoids(steps: int, width: int) -> Tensor:
+    """Sinusoidal step embeddings, sines and cosines alternating: [steps, width]."""
     pairs = torch.arange(0, width + width % 2, 2, dtype=torch.float64)
     angles = torch.arange(steps, dtype=torch.float64)[:, None] * 10_000.0 ** (-pairs / width)
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(1)[:, :width].float()

@@ -1,4 +1,4 @@
-"""Tokenizers, through the `tokenizers` library: by characters, words, bytes, or pieces learnt from the data."""
+"""Tokenizers of the `tokenizers` library: characters, words, bytes, and subwords (BPE, unigram) trained on the data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The tokenizers of this plugin."""
+    """Returns the tokenizers, imported on demand."""
     from kit_tokenizer.bpe import BpeTokenizer
     from kit_tokenizer.bytes import BytesTokenizer
     from kit_tokenizer.characters import CharactersTokenizer

@@ -1,4 +1,4 @@
-"""A token for each of the 256 bytes: nothing to learn, nothing unknown (ByT5, Xue et al. 2022)."""
+"""Byte tokenizer: one token for each of the 256 bytes, without training (ByT5, Xue et al. 2022)."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal
 import tokenizers
 from tokenizers import models
 
-from kit_tokenizer.byte_level import byte_alphabet, over_bytes
-from kit_tokenizer.library import SPECIALS, LibraryTokenizer, TextOptions
+from kit_tokenizer.byte_level import byte_alphabet, byte_level_tokenizer
+from kit_tokenizer.fast_tokenizer import SPECIAL_TOKENS, FastTokenizer, NormalizerOptions
 
 
-class BytesOptions(TextOptions):
+class BytesOptions(NormalizerOptions):
     """Options of `bytes`."""
 
     use: Literal["bytes"] = "bytes"
 
 
-class BytesTokenizer(LibraryTokenizer):
-    """Any text comes back as it was; the id of a byte is its value plus the number of special tokens."""
+class BytesTokenizer(FastTokenizer):
+    """Byte tokenizer; the id of a byte is its value plus the number of special tokens. Decoding is exact."""
 
     options_type = BytesOptions
     options: BytesOptions
 
-    def learn(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
-        """The vocabulary is the same whatever the texts."""
-        vocabulary = {token: number for number, token in enumerate([*SPECIALS, *byte_alphabet()])}
-        return over_bytes(models.BPE(vocab=vocabulary, merges=[]), self.options, split=False)
+    def train_backend(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
+        """Returns the fixed vocabulary, independent of the texts."""
+        vocabulary = {token: token_id for token_id, token in enumerate([*SPECIAL_TOKENS, *byte_alphabet()])}
+        return byte_level_tokenizer(models.BPE(vocab=vocabulary, merges=[]), self.options, use_regex=False)

@@ -1,4 +1,4 @@
-"""A token for each character of the training texts."""
+"""Character tokenizer: one token for each character of the training texts."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pydantic import PositiveInt
 from tokenizers import decoders, models
 
 from kit import Special
-from kit_tokenizer.library import SPECIALS, LibraryTokenizer, TextOptions, normalizer
+from kit_tokenizer.fast_tokenizer import SPECIAL_TOKENS, FastTokenizer, NormalizerOptions, build_normalizer
 
 
-class CharactersOptions(TextOptions):
+class CharactersOptions(NormalizerOptions):
     """Options of `characters`."""
 
     use: Literal["characters"] = "characters"
-    minimum: PositiveInt = 1
+    min_frequency: PositiveInt = 1
     """How often a character must occur to get a token; others are unknown."""
 
 
-class CharactersTokenizer(LibraryTokenizer):
-    """Any text of known characters comes back as it was."""
+class CharactersTokenizer(FastTokenizer):
+    """Character tokenizer; decoding restores texts of known characters exactly."""
 
     options_type = CharactersOptions
     options: CharactersOptions
 
-    def learn(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
-        """Count characters; ids follow the order of Unicode."""
-        uniform = normalizer(self.options)
+    def train_backend(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
+        """Counts characters for a BPE model without merges, which is fast; ids are in code point order."""
+        normalizer = build_normalizer(self.options)
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(uniform.normalize_str(text))
-        known = sorted(character for character, count in counts.items() if count >= self.options.minimum)
-        # Pairs of characters are never merged: a byte-pair model without merges gives characters, fast.
-        vocabulary = {token: number for number, token in enumerate([*SPECIALS, *known])}
-        inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIALS[Special.UNKNOWN]))
-        inner.normalizer = uniform
-        inner.decoder = decoders.Fuse()
-        return inner
+            counts.update(normalizer.normalize_str(text))
+        alphabet = sorted(character for character, count in counts.items() if count >= self.options.min_frequency)
+        vocabulary = {token: token_id for token_id, token in enumerate([*SPECIAL_TOKENS, *alphabet])}
+        model = models.BPE(vocab=vocabulary, merges=[], unk_token=SPECIAL_TOKENS[Special.UNKNOWN])
+        backend = tokenizers.Tokenizer(model)
+        backend.normalizer = normalizer
+        backend.decoder = decoders.Fuse()
+        return backend

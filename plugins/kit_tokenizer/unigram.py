@@ -1,4 +1,4 @@
-"""A unigram language model of pieces: of all ways to cut a word, the likeliest (Kudo 2018), over bytes."""
+"""Byte-level unigram tokenizer: the most probable segmentation of each word into pieces (Kudo 2018)."""
 
 from __future__ import annotations
 
@@ -11,43 +11,45 @@ from pydantic import Field
 from tokenizers import models
 
 from kit import Special
-from kit_tokenizer.byte_level import byte_alphabet, over_bytes
-from kit_tokenizer.library import SPECIALS, LibraryTokenizer, TextOptions
-from kit_tokenizer.pieces import learn_pieces
+from kit_tokenizer.byte_level import byte_alphabet, byte_level_tokenizer
+from kit_tokenizer.fast_tokenizer import SPECIAL_TOKENS, FastTokenizer, NormalizerOptions
+from kit_tokenizer.unigram_trainer import train_unigram
 
-WORDS = 100_000  # the rest of the distinct words are too rare to matter, and memory stays bounded
-LENGTH = 64  # longer words are cut for learning; the library cuts them whole
+MAX_WORDS = 100_000  # the most frequent distinct words in training, to bound memory
+MAX_WORD_LENGTH = 64  # bytes; longer words are split in training, not in encoding
 
 
-class UnigramOptions(TextOptions):
+class UnigramOptions(NormalizerOptions):
     """Options of `unigram`."""
 
     use: Literal["unigram"] = "unigram"
-    size: int = Field(default=8000, ge=len(SPECIALS) + 256)
-    """The most tokens, the special ones and the 256 bytes counted."""
-    longest: int = Field(default=16, ge=1, le=64)
-    """The most bytes in a piece."""
+    vocab_size: int = Field(default=8000, ge=len(SPECIAL_TOKENS) + 256)
+    """The maximum vocabulary size, including special tokens and the 256 bytes."""
+    max_piece_length: int = Field(default=16, ge=1, le=64)
+    """The maximum length of a piece in bytes."""
 
 
-class UnigramTokenizer(LibraryTokenizer):
-    """Any text comes back as it was.
+class UnigramTokenizer(FastTokenizer):
+    """Byte-level unigram tokenizer; decoding restores every text exactly.
 
-    The library cuts text; the pieces are learnt here, since the library's trainer gives other ones each time.
+    The `tokenizers` library encodes; training is our own, because the library's trainer is not deterministic.
     """
 
     options_type = UnigramOptions
     options: UnigramOptions
 
-    def learn(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
-        """Count words, then find the pieces that explain them best."""
-        cutter = over_bytes(models.BPE(), self.options, split=True)
+    def train_backend(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
+        """Counts pre-tokenized words, then trains pieces by EM."""
+        splitter = byte_level_tokenizer(models.BPE(), self.options, use_regex=True)
         counts: Counter[str] = Counter()
         for text in texts:
-            uniform = cutter.normalizer.normalize_str(text)
-            for word, _ in cutter.pre_tokenizer.pre_tokenize_str(uniform):
-                counts.update(word[start : start + LENGTH] for start in range(0, len(word), LENGTH))
-        words = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:WORDS])
-        pieces = learn_pieces(words, byte_alphabet(), self.options.size - len(SPECIALS), self.options.longest)
-        worst = min(score for _, score in pieces)
-        vocabulary = [(special, worst - 100.0) for special in SPECIALS] + pieces
-        return over_bytes(models.Unigram(vocabulary, unk_id=int(Special.UNKNOWN)), self.options, split=True)
+            normalized = splitter.normalizer.normalize_str(text)
+            for word, _ in splitter.pre_tokenizer.pre_tokenize_str(normalized):
+                counts.update(word[i : i + MAX_WORD_LENGTH] for i in range(0, len(word), MAX_WORD_LENGTH))
+        words = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS])
+        size = self.options.vocab_size - len(SPECIAL_TOKENS)
+        pieces = train_unigram(words, byte_alphabet(), size, self.options.max_piece_length)
+        min_score = min(score for _, score in pieces)
+        vocabulary = [(special, min_score - 100.0) for special in SPECIAL_TOKENS] + pieces
+        model = models.Unigram(vocabulary, unk_id=int(Special.UNKNOWN))
+        return byte_level_tokenizer(model, self.options, use_regex=True)

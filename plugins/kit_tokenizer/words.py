@@ -1,4 +1,4 @@
-"""A token for each word, or each symbol of a notation that is written with spaces between (phonemes, actions)."""
+"""Word-level tokenizer: one token for each word, or each symbol separated by spaces, such as a phoneme or an action."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from pydantic import PositiveInt
 from tokenizers import models, pre_tokenizers, trainers
 
 from kit import Special
-from kit_tokenizer.library import SPECIALS, LibraryTokenizer, TextOptions, normalizer
+from kit_tokenizer.fast_tokenizer import SPECIAL_TOKENS, FastTokenizer, NormalizerOptions, build_normalizer
 
 
-class WordsOptions(TextOptions):
+class WordsOptions(NormalizerOptions):
     """Options of `words`."""
 
     use: Literal["words"] = "words"
     split: Literal["spaces", "punctuation"] = "spaces"
-    """spaces: only white space divides words; punctuation: marks are words of their own too."""
-    size: PositiveInt = 50_000
-    """The most tokens, the special ones counted; the most frequent words get them."""
-    minimum: PositiveInt = 1
+    """The pre-tokenizer. spaces: words are separated by white space; punctuation: marks are words of their own too."""
+    vocab_size: PositiveInt = 50_000
+    """The maximum vocabulary size, including special tokens; the most frequent words are kept."""
+    min_frequency: PositiveInt = 1
     """How often a word must occur to get a token; others are unknown."""
 
 
-class WordsTokenizer(LibraryTokenizer):
-    """Text comes back with one space between words."""
+class WordsTokenizer(FastTokenizer):
+    """Word-level tokenizer; decoding joins words with one space."""
 
     options_type = WordsOptions
     options: WordsOptions
-    yardstick = True
+    is_baseline = True
 
-    def learn(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
-        """Count words; ids follow their frequency."""
-        inner = tokenizers.Tokenizer(models.WordLevel({}, unk_token=SPECIALS[Special.UNKNOWN]))
-        inner.normalizer = normalizer(self.options)
+    def train_backend(self, texts: Iterable[str]) -> tokenizers.Tokenizer:
+        """Counts words; ids are in order of decreasing frequency."""
+        backend = tokenizers.Tokenizer(models.WordLevel({}, unk_token=SPECIAL_TOKENS[Special.UNKNOWN]))
+        backend.normalizer = build_normalizer(self.options)
         spaces = self.options.split == "spaces"
-        inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if spaces else pre_tokenizers.Whitespace()
+        backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if spaces else pre_tokenizers.Whitespace()
         trainer = trainers.WordLevelTrainer(
-            vocab_size=self.options.size,
-            min_frequency=self.options.minimum,
-            special_tokens=SPECIALS,
+            vocab_size=self.options.vocab_size,
+            min_frequency=self.options.min_frequency,
+            special_tokens=SPECIAL_TOKENS,
             show_progress=False,
         )
-        inner.train_from_iterator(texts, trainer=trainer)
-        return inner
+        backend.train_from_iterator(texts, trainer=trainer)
+        return backend
 
-    def _join(self, pieces: list[str]) -> str:
-        return " ".join(" � ".join(pieces).split())
+    def _join(self, runs: list[str]) -> str:
+        return " ".join(" � ".join(runs).split())

@@ -1,4 +1,4 @@
-"""A bidirectional language model: the stack that never sees the token it predicts, and the objective that trains it."""
+"""Bidirectional language model (ELMo): a stack that never sees the token that it predicts, and its objective."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ kit_api = 1
 
 @hookimpl
 def kit_components() -> list[type[Component]]:
-    """The parts, imported when they are asked for."""
+    """The parts of this plugin, imported on first use."""
     from kit_two_way.objective import TwoWayObjective
     from kit_two_way.stack import TwoWayStack
 

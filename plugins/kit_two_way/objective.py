@@ -1,4 +1,4 @@
-"""Every token of a text from those on both sides of it, for a stack that does not see it (Peters et al. 2018)."""
+"""Bidirectional language modeling objective: each token from its left and right context (Peters et al. 2018)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch.nn.functional as F
 
-from kit import Batch, Loss, Model, Objective, Options, Serves
+from kit import Batch, Loss, Model, Objective, Options, Supports
 
 
 class TwoWayOptions(Options):
@@ -16,23 +16,23 @@ class TwoWayOptions(Options):
 
 
 class TwoWayObjective(Objective):
-    """Guessing each token from its surroundings; a model that sees the token itself would learn to copy it."""
+    """Cross-entropy of each token given its context; the stack must not see the token itself, or it would copy it."""
 
     options_type = TwoWayOptions
     options: TwoWayOptions
-    serves = (Serves("encoder", "text", "blocks"),)
+    supports = (Supports("encoder", "text", "mlm_block"),)
 
     def predicts(self, step: int, index: int, length: int) -> int | None:
-        """All of them."""
+        """Every token."""
         return length
 
     def loss(self, model: Model, batch: Batch) -> Loss:
-        """Over all real tokens."""
+        """Summed cross-entropy over all real tokens."""
         tokens = batch.source
         assert tokens is not None
-        scores = model(tokens, packed=True)
-        scores = scores.flatten(0, -2)
-        gold = tokens.ids.flatten() if tokens.valid is None else tokens.ids[tokens.valid]
-        total = F.cross_entropy(scores, gold, reduction="sum")
-        correct = None if model.training else (scores.argmax(1) == gold).sum()
+        logits = model(tokens, packed=True)
+        logits = logits.flatten(0, -2)
+        gold = tokens.ids.flatten() if tokens.padding_mask is None else tokens.ids[tokens.padding_mask]
+        total = F.cross_entropy(logits, gold, reduction="sum")
+        correct = None if model.training else (logits.argmax(1) == gold).sum()
         return Loss(total, gold.numel(), total.detach(), correct)

@@ -1,8 +1,8 @@
-"""One LSTM from the left and one from the right, each stopping short of the token itself (ELMo, Peters et al. 2018).
+"""Bidirectional LSTM language model, a forward and a backward LSTM that exclude the token itself (Peters et al. 2018).
 
-What stands at a token is made of the tokens before it and of those after it, not of itself, so that it can be asked for
-the token. The two directions share nothing but the embedding, and are added at the end; ELMo keeps two losses instead.
-Shapes: B rows, L length, D width, H hidden width.
+The output at a token depends on earlier and later tokens only, so that it can predict the token. Both directions share
+the embedding and are summed at the end; ELMo keeps two losses instead.
+Shapes: B batch, L length, D model width, H hidden size.
 """
 
 from __future__ import annotations
@@ -14,28 +14,40 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Layout, Memory, NoState, Options, Problem, Site, Stack, State, Watcher, drop
+from kit import (
+    AttentionObserver,
+    BatchLayout,
+    BuildContext,
+    Cache,
+    Dims,
+    EncoderOutput,
+    NoCache,
+    Options,
+    Problem,
+    Stack,
+    drop,
+)
 
 
 class TwoWayOptions(Options):
-    """Two recurrences that meet at a token without having read it."""
+    """Forward and backward LSTM, each shifted by one token."""
 
     use: Literal["two_way"] = "two_way"
     depth: PositiveInt = Field(default=1, le=100)
-    """Layers in each direction."""
+    """Layers per direction."""
     hidden: PositiveInt | None = None
-    """Width of what a layer remembers; left out, the model's width."""
+    """Hidden size; left out, the model's width."""
 
 
 class TwoWayStack(Stack):
-    """A bidirectional language model of LSTMs, for an encoder."""
+    """A bidirectional LSTM language model, for encoders."""
 
     options_type = TwoWayOptions
     options: TwoWayOptions
     reads_memory = False
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         hidden = options.hidden or dims.width
         dropout = dims.dropout if options.depth > 1 else 0.0
         self.forth, self.back = (
@@ -44,58 +56,59 @@ class TwoWayStack(Stack):
         self.from_left, self.from_right = nn.Linear(hidden, dims.width), nn.Linear(hidden, dims.width)
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """It reads both ways, which nothing that writes can do."""
-        if site.causal:
-            yield site.problem(
-                f"the {site.stack} writes from left to right, and two_way reads what is not yet written",
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """The stack must not be causal, because this one is bidirectional."""
+        if build_context.causal:
+            yield build_context.problem(
+                f"the {build_context.stack} writes from left to right, and two_way reads what is not yet written",
                 "use",
                 hint="take lstm here, or make the model an encoder",
             )
+        yield from super().check(options, dims, build_context)
 
     def forward(
         self,
         x: Tensor,
-        layout: Layout,
-        memory: Memory | None = None,
-        state: State | None = None,
-        watcher: Watcher | None = None,
+        layout: BatchLayout,
+        memory: EncoderOutput | None = None,
+        state: Cache | None = None,
+        observer: AttentionObserver | None = None,
     ) -> Tensor:
-        """x: [..., D] as `layout` carries it."""
+        """x: [..., D] in the given layout; the same shape."""
         x_BLD = layout.pad(x)
-        first_BL, lengths_B1 = _real_first(layout)
-        read_BLD = _taken(x_BLD, first_BL)
-        backward_BL = _turned(lengths_B1, layout.length)
-        left_BLH = _shifted(self.forth(read_BLD)[0])
-        right_BLH = _taken(_shifted(self.back(_taken(read_BLD, backward_BL))[0]), backward_BL)
+        first_BL, lengths_B1 = _left_align(layout)
+        read_BLD = _gather(x_BLD, first_BL)
+        backward_BL = _reversed_index(lengths_B1, layout.length)
+        left_BLH = _shift(self.forth(read_BLD)[0])
+        right_BLH = _gather(_shift(self.back(_gather(read_BLD, backward_BL))[0]), backward_BL)
         joined_BLD = self.from_left(left_BLH) + self.from_right(right_BLH)
-        given_BLD = joined_BLD if first_BL is None else _taken(joined_BLD, first_BL.argsort(1))
+        given_BLD = joined_BLD if first_BL is None else _gather(joined_BLD, first_BL.argsort(1))
         return layout.unpad(drop(given_BLD, self.dims.dropout, self.training))
 
-    def start(self) -> State:
-        """Nothing: it reads whole texts."""
-        return NoState()
+    def start(self) -> Cache:
+        """No cache: it does not decode incrementally."""
+        return NoCache()
 
 
-def _real_first(layout: Layout) -> tuple[Tensor | None, Tensor]:
-    """[B, L]: the places of a row's tokens, the real ones first; and how many of them are real, [B, 1]."""
-    if layout.valid is None:
+def _left_align(layout: BatchLayout) -> tuple[Tensor | None, Tensor]:
+    """Indices of the tokens, real ones first [B, L], and sequence lengths [B, 1]."""
+    if layout.padding_mask is None:
         return None, torch.full((layout.rows, 1), layout.length, device=layout.device)
-    return (~layout.valid).to(torch.uint8).argsort(dim=1, stable=True), layout.valid.sum(1, keepdim=True)
+    return (~layout.padding_mask).to(torch.uint8).argsort(dim=1, stable=True), layout.padding_mask.sum(1, keepdim=True)
 
 
-def _turned(lengths_B1: Tensor, length: int) -> Tensor:
-    """[B, L]: places that read each row's real tokens backward, and leave the rest alone; its own inverse."""
-    places_L = torch.arange(length, device=lengths_B1.device)
-    return torch.where(places_L < lengths_B1, lengths_B1 - 1 - places_L, places_L)
+def _reversed_index(lengths_B1: Tensor, length: int) -> Tensor:
+    """Indices that reverse the real tokens of each row and leave padding alone, their own inverse: [B, L]."""
+    index_L = torch.arange(length, device=lengths_B1.device)
+    return torch.where(index_L < lengths_B1, lengths_B1 - 1 - index_L, index_L)
 
 
-def _taken(x_BLD: Tensor, places_BL: Tensor | None) -> Tensor:
-    if places_BL is None:
+def _gather(x_BLD: Tensor, index_BL: Tensor | None) -> Tensor:
+    if index_BL is None:
         return x_BLD
-    return x_BLD.gather(1, places_BL[:, :, None].expand(-1, -1, x_BLD.shape[-1]))
+    return x_BLD.gather(1, index_BL[:, :, None].expand(-1, -1, x_BLD.shape[-1]))
 
 
-def _shifted(x_BLH: Tensor) -> Tensor:
-    """What stood at the token before; nothing at the first."""
+def _shift(x_BLH: Tensor) -> Tensor:
+    """The previous token's state, zeros at the first: [B, L, H]."""
     return torch.cat([torch.zeros_like(x_BLH[:, :1]), x_BLH[:, :-1]], 1)

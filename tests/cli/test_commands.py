@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import platform
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -38,15 +41,36 @@ def recipe(tmp_path: Path) -> str:
     return str(path)
 
 
-def kit(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+class Printed(NamedTuple):
+    """What a command printed."""
+
+    stdout: str
+    stderr: str
+
+
+def kit(*arguments: str, code: int = 0) -> Printed:
+    """Run a command in this process, which has torch imported already."""
+    from kit.cli.main import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["kit", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+    assert (end.value.code or 0) == code, err.getvalue() + out.getvalue()
+    return Printed(out.getvalue(), err.getvalue())
+
+
+def kit_process(*arguments: str, code: int = 0) -> Printed:
+    """Run a command as a person does."""
     done = subprocess.run([sys.executable, "-m", "kit", *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
-    return done
+    return Printed(done.stdout, done.stderr)
 
 
 def test_the_version_is_told_with_those_of_torch_and_python() -> None:
-    printed = kit("--version").stdout
+    printed = kit_process("--version").stdout
     assert len(printed.splitlines()) == 1
     for name, number in (
         ("kitformer", metadata.version("kitformer")),
@@ -73,7 +97,7 @@ HEAVY = (
     "lightning_fabric", "pytorch_lightning", "torchmetrics", "torch.distributed.fsdp", "torch.distributed.tensor",
     "torch._dynamo", "torch._inductor", "torch.onnx", "torch.utils.tensorboard", "sympy", "matplotlib", "datasets",
     "pandas", "pyarrow", "sacrebleu", "transformers", "sentencepiece", "ctranslate2", "onnx", "onnxruntime", "uvicorn",
-    "starlette", "kit.opening", "kit.training.engine",
+    "starlette", "kit.prediction.load_run", "kit.training.train",
 )  # fmt: skip
 """What takes long to import, and is of no use before something is trained, opened, measured or drawn."""
 
@@ -91,7 +115,7 @@ def test_listing_every_part_imports_nothing_heavy_besides_torch() -> None:
 
 
 def test_check_says_that_a_recipe_is_right(recipe: str) -> None:
-    assert "is right" in kit("check", recipe).stdout
+    assert "is right" in kit_process("check", recipe).stdout
     assert json.loads(kit("check", recipe, "--json").stdout) == {"ok": True, "name": "small"}
 
 
@@ -109,9 +133,9 @@ def test_check_lists_every_mistake_with_its_line(tmp_path: Path) -> None:
 
 
 def test_check_names_both_sides_of_what_does_not_fit(recipe: str) -> None:
-    told = kit("check", recipe, "model.decoder.masks=[]", "model.encoder.attention.heads=5", code=2).stderr
+    told = kit_process("check", recipe, "model.decoder.masks=[]", "model.encoder.attention.heads=5", code=2).stderr
     assert "5 heads do not divide the width 32" in told
-    assert "take 4 or 2 heads, or name a key_width" in told
+    assert "take 4 or 2 heads, or name a head_dim" in told
     assert "do not hide the future" in told
     assert "masks: [causal]" in told
     assert "2 mistakes" in told
@@ -125,7 +149,7 @@ def test_overrides_change_the_recipe(recipe: str) -> None:
 
 def test_explain_prints_a_tree_and_the_costs(recipe: str) -> None:
     printed = kit("explain", recipe).stdout
-    for words in ("encoder", "attention  softmax", "query_key_value 32 → 96", "parameters", "FLOPs a token"):
+    for words in ("encoder", "attention  softmax", "query_key_value 32 → 96", "parameters", "FLOPs per token"):
         assert words in printed
     assert "layer 0–1" in printed
     assert "shared" not in printed
@@ -151,10 +175,10 @@ def test_list_and_show() -> None:
     assert "softmax" in kit("list", "attention").stdout
     assert "there is no kind of part called 'atention'" in kit("list", "atention", code=4).stderr
     shown = kit("show", "softmax").stdout
-    for words in ("Vaswani", "heads", "How many heads look at the text side by side.", "use: softmax", "kitformer"):
+    for words in ("Vaswani", "heads", "Number of attention heads.", "use: softmax", "kitformer"):
         assert words in shown
     assert "did you mean softmax" in kit("show", "softmx", code=4).stderr
-    assert json.loads(kit("show", "attention", "softmax", "--json").stdout)[0]["abilities"]["weights"] is True
+    assert json.loads(kit("show", "attention", "softmax", "--json").stdout)[0]["capabilities"]["weights"] is True
 
 
 def test_schema_is_written_for_editors(tmp_path: Path) -> None:
@@ -172,9 +196,9 @@ def test_a_plugin_can_be_left_out(recipe: str) -> None:
 
 
 def test_a_missing_file_is_told_plainly() -> None:
-    told = kit("explain", "nowhere.yaml", code=2).stderr
+    told = kit_process("explain", "nowhere.yaml", code=2).stderr
     assert "nowhere.yaml" in told
 
 
 def test_an_unknown_command_is_told_plainly() -> None:
-    assert "No such command 'trian'" in kit("trian", code=2).stderr
+    assert "No such command 'trian'" in kit_process("trian", code=2).stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.table import Column, Table
 
-from kit.cli.console import WIDE, screen
+from kit.cli.console import DEFAULT_WIDTH, screen
 
 NAMES = [f"alignment{number}" for number in range(14)]
 
@@ -30,7 +30,7 @@ def test_a_table_that_fits_by_wrapping_stays_within_a_page(capsys: pytest.Captur
     table = Table("name", "what it is", box=None, pad_edge=False)
     table.add_row("softmax", "words " * 60)
     lines = printed(table, capsys).splitlines()
-    assert max(map(len, lines)) <= WIDE and " ".join(lines).count("words") == 60
+    assert max(map(len, lines)) <= DEFAULT_WIDTH and " ".join(lines).count("words") == 60
 
 
 def test_one_long_word_among_others_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:

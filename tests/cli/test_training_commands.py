@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from session.compiled_kernels import cache_with_kernels
 from typer.testing import CliRunner
 
 from kit.cli.main import app
@@ -25,7 +26,7 @@ model:
   length: 24
   position: sinusoidal
   norm: layer
-  encoder: {depth: 1, attention: {use: softmax, heads: 2}, feedforward: {use: relu, factor: 2}, residual: pre}
+  encoder: {depth: 1, attention: {use: softmax, heads: 2}, feedforward: {use: relu, ffn_multiplier: 2}, residual: pre}
   decoder:
     depth: 1
     attention: {use: softmax, heads: 2}
@@ -48,7 +49,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "recipes" / "small.yaml").write_text(RECIPE)
     (tmp_path / "recipes" / "pairs.tsv").write_text("".join(f"{n} {n}\t{n}\n" for n in range(12)))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_with_kernels(tmp_path / "cache")))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
@@ -96,7 +97,7 @@ def test_resuming_a_finished_run_says_that_nothing_was_left_and_how_to_go_furthe
 
 def test_a_run_that_ended_early_goes_on_with_more_patience():
     early = ["training.patience=1", "training.validate_every=1", "training.steps=20", "training.schedule=constant"]
-    output = kit("train", "recipes/small.yaml", *early, "training.optimizer={use: adamw, rate: 1.0e-30}")
+    output = kit("train", "recipes/small.yaml", *early, "training.optimizer={use: adamw, learning_rate: 1.0e-30}")
     assert "because nothing got better any more" in output
     lines = kit("resume", "small").splitlines()
     assert any(line.startswith("nothing was left to do: it ended after step ") for line in lines)

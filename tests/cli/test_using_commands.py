@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tiny_runs
+from runs import tiny_runs
 from typer.testing import CliRunner
 
 from kit.cli.main import app

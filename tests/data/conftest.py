@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from kit import Data, Example, Options, Special, Split, Task, Tokenizer, digest_of
-from kit.data.tokenizing import Tokenizers
+from kit.data.tokenizers import Tokenizers
 
 
 class ListOptions(Options):

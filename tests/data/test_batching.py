@@ -4,13 +4,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit import DataError
-from kit.data.batching import BucketSampler, Budget
-from kit.data.steps import StepBatches, share_of
+from kit.data.data_loader import ShardSampler
+from kit.data.samplers import BatchBudget, BucketSampler, shard_of
 
 
 def sampler(count=500, tokens=200, sides=2, lengths_seed=0, **budget):
     lengths = np.random.default_rng(lengths_seed).integers(1, 30, size=(count, sides))
-    return BucketSampler(lengths, lengths[:, -1], Budget(tokens, **budget)), lengths
+    return BucketSampler(lengths, lengths[:, -1], BatchBudget(tokens, **budget)), lengths
 
 
 @given(
@@ -22,14 +22,14 @@ def sampler(count=500, tokens=200, sides=2, lengths_seed=0, **budget):
 @settings(deadline=None, max_examples=60)
 def test_an_epoch_has_every_example_once_in_batches_within_the_budget(lengths, tokens, seed, shuffle):
     array = np.array(lengths)
-    batches = BucketSampler(array, array[:, 1], Budget(tokens, seed, shuffle=shuffle))
+    batches = BucketSampler(array, array[:, 1], BatchBudget(tokens, seed, shuffle=shuffle))
     for epoch in (0, 3):
         first = epoch * batches.batches_per_epoch
         all_of_them = [batches.batch_at(first + place) for place in range(batches.batches_per_epoch)]
         assert sorted(index for batch in all_of_them for index in batch) == list(range(len(lengths)))
         for place, batch in enumerate(all_of_them):
             assert array[batch].max(axis=0).sum() * len(batch) <= tokens
-            assert batches.predicted_at(first + place) == array[batch, 1].sum()
+            assert batches.num_predictions_at(first + place) == array[batch, 1].sum()
 
 
 def test_a_batch_depends_on_the_seed_and_the_step_and_on_nothing_asked_before():
@@ -61,33 +61,36 @@ def test_batches_of_an_epoch_do_not_come_in_the_order_of_length():
 
 def test_buckets_save_most_of_the_padding():
     batches, lengths = sampler(5000, tokens=500)
-    alike = batches.padding_share()
+    alike = batches.padding_fraction()
     order = np.random.default_rng(0).permutation(5000)
     rows = 500 // 58
     anyhow = [lengths[order[start : start + rows]] for start in range(0, 5000, rows)]
     places = sum(len(batch) * batch.max(axis=0).sum() for batch in anyhow)
     assert alike < 0.25 * (1 - lengths.sum() / places)
-    assert sampler(5000, tokens=500, shuffle=False)[0].padding_share() < alike
+    assert sampler(5000, tokens=500, shuffle=False)[0].padding_fraction() < alike
 
 
 def test_what_is_too_long_is_left_out_or_refused():
-    batches, lengths = sampler(longest=20)
+    batches, lengths = sampler(max_length=20)
     assert batches.left_out == (lengths > 20).any(axis=1).sum() > 0
     for step in range(batches.batches_per_epoch):
         assert lengths[batches.batch_at(step)].max() <= 20
     with pytest.raises(DataError, match="example 2 has 90 tokens, and a batch may have 64"):
-        BucketSampler(np.array([[3], [90]]), np.array([3, 90]), Budget(64))
+        BucketSampler(np.array([[3], [90]]), np.array([3, 90]), BatchBudget(64))
     with pytest.raises(DataError, match="all 2 are longer than 2"):
-        BucketSampler(np.array([[3], [90]]), np.array([3, 90]), Budget(64, longest=2))
+        BucketSampler(np.array([[3], [90]]), np.array([3, 90]), BatchBudget(64, max_length=2))
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(0, 400))
 @settings(deadline=None, max_examples=40)
-def test_processes_and_pieces_share_one_global_batch(world, accumulate, step):
+def test_processes_and_pieces_share_one_global_batch(world, accumulate_steps, step):
     batches, _ = sampler(60, tokens=120, seed=3)
-    loaders = [StepBatches(batches, step, step + 2, rank=r, world=world, accumulate=accumulate) for r in range(world)]
+    loaders = [
+        ShardSampler(batches, step, step + 2, rank=r, world=world, accumulate_steps=accumulate_steps)
+        for r in range(world)
+    ]
     shares = [list(loader) for loader in loaders]
-    assert all(len(own) == len(loaders[0]) == 2 * accumulate for own in shares)
+    assert all(len(own) == len(loaders[0]) == 2 * accumulate_steps for own in shares)
     for offset in (0, 1):
         here = [share for own in shares for share in own if share.step == step + offset]
         counted = [share for share in here if share.counted]
@@ -95,11 +98,11 @@ def test_processes_and_pieces_share_one_global_batch(world, accumulate, step):
         assert sorted(rows) == sorted(batches.batch_at(step + offset))
         assert max(len(share.indices) for share in counted) - min(len(share.indices) for share in counted) <= 1
         assert all(share.indices and set(share.indices) <= set(rows) for share in here)
-        assert {share.parts for share in here} == {world * accumulate}
+        assert {share.num_shards for share in here} == {world * accumulate_steps}
 
 
 def test_a_resumed_run_goes_on_where_it_was():
     batches, _ = sampler(seed=5)
-    whole = list(StepBatches(batches, 0, 100))
-    assert list(StepBatches(sampler(seed=5)[0], 37, 100)) == whole[37:]
-    assert whole[37] == share_of(batches, 37)
+    whole = list(ShardSampler(batches, 0, 100))
+    assert list(ShardSampler(sampler(seed=5)[0], 37, 100)) == whole[37:]
+    assert whole[37] == shard_of(batches, 37)

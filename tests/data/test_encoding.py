@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from kit import DataError, Example, Special
-from kit.data.encoding import encode_documents, encode_split
-from kit.data.store import StoreWriter, TokenStore
-from kit.data.tokenizing import Tokenizers
+from kit.data.token_store import TokenStore, TokenStoreWriter, encode_documents, encode_split
+from kit.data.tokenizers import Tokenizers
 
 A = len(Special)
 
@@ -63,17 +62,20 @@ def test_a_failure_leaves_nothing_half_written(make_data, letters, tokenizers, t
 
 @pytest.mark.parametrize("vocabulary", [1 << 16, (1 << 16) + 1])
 def test_every_id_of_a_vocabulary_is_stored_as_it_is(tmp_path, vocabulary):
-    with StoreWriter(tmp_path, "x", vocabulary) as writer:
+    with TokenStoreWriter(tmp_path, "x", vocabulary) as writer:
         writer.write([0, vocabulary - 1])
-        writer.close_text()
+        writer.end_sequence()
     assert list(TokenStore(tmp_path, "x")[0]) == [0, vocabulary - 1]
-    with StoreWriter(tmp_path, "y", vocabulary) as writer, pytest.raises(DataError, match=f"gave the id {vocabulary}"):
+    with (
+        TokenStoreWriter(tmp_path, "y", vocabulary) as writer,
+        pytest.raises(DataError, match=f"gave the id {vocabulary}"),
+    ):
         writer.write([vocabulary])
 
 
 def test_a_store_of_nothing_but_empty_texts(tmp_path):
-    with StoreWriter(tmp_path, "x", 10) as writer:
-        writer.close_text()
+    with TokenStoreWriter(tmp_path, "x", 10) as writer:
+        writer.end_sequence()
     store = TokenStore(tmp_path, "x")
     assert len(store) == 1 and np.array_equal(store[0], [])
 

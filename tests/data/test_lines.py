@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit import DataError, Example, Lines, ParsedLines
-from kit.data import indexing
+from kit.data import lines as indexing
 
 
 def write(path, content):

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit import DataError, Special
-from kit.data.packing import PackedRows, WindowRows, WindowSampler
-from kit.data.steps import share_of
-from kit.data.store import StoreWriter, TokenStore
+from kit.data.packing import DocumentRows, WindowRows, WindowSampler
+from kit.data.samplers import shard_of
+from kit.data.token_store import TokenStore, TokenStoreWriter
 
 
 @pytest.fixture
@@ -14,34 +14,34 @@ def stream(tmp_path):
     """Three documents of 4, 2 and 5 tokens: 10 11 12 13, 20 21, 30 31 32 33 34."""
 
     def make(*documents):
-        with StoreWriter(tmp_path, "source", 1000) as writer:
+        with TokenStoreWriter(tmp_path, "source", 1000) as writer:
             for ids in documents or ([10, 11, 12, 13], [20, 21], [30, 31, 32, 33, 34]):
                 writer.write(ids)
-                writer.close_text()
+                writer.end_sequence()
         return TokenStore(tmp_path, "source")
 
     return make
 
 
 def test_packed_windows_number_documents_and_restart_positions(stream):
-    rows = PackedRows(stream(), 6)
+    rows = DocumentRows(stream(), 6)
     tokens = rows.sides([2])[0]
     assert tokens.ids.tolist() == [[12, 13, 20, 21, 30, 31, 32]]
-    assert tokens.facts["document"].tolist() == [[0, 0, 1, 1, 2, 2, 2]]
-    assert tokens.facts["position"].tolist() == [[0, 1, 0, 1, 0, 1, 2]]
-    document = tokens.facts["document"]
+    assert tokens.features["document"].tolist() == [[0, 0, 1, 1, 2, 2, 2]]
+    assert tokens.features["position"].tolist() == [[0, 1, 0, 1, 0, 1, 2]]
+    document = tokens.features["document"]
     assert rows.predicted(2) == int((document[:, 1:] == document[:, :-1]).sum()) == 4
-    assert tokens.valid is None
+    assert tokens.padding_mask is None
 
 
 def test_a_window_at_the_end_is_short_and_padded(stream):
     tokens = WindowRows(stream(), 6).sides([6, 0])[0]
     assert tokens.ids.tolist() == [[30, 31, 32, 33, 34, Special.PADDING, Special.PADDING], [10, 11, 12, 13, 20, 21, 30]]
-    assert tokens.valid[0].tolist() == [True] * 5 + [False] * 2
+    assert tokens.padding_mask[0].tolist() == [True] * 5 + [False] * 2
 
 
 @pytest.mark.parametrize("order", ["shuffled", "consecutive"])
-@pytest.mark.parametrize("rows_type", [WindowRows, PackedRows])
+@pytest.mark.parametrize("rows_type", [WindowRows, DocumentRows])
 def test_every_token_but_the_first_is_predicted_once_an_epoch(stream, order, rows_type):
     rows = rows_type(stream(*([n] * (1 + n % 5) for n in range(40))), 7)
     sampler = WindowSampler(rows, 3, order=order, seed=1)
@@ -54,8 +54,8 @@ def test_every_token_but_the_first_is_predicted_once_an_epoch(stream, order, row
             for place in range(offset + 1, rows.stop(offset))
         ]
         assert sorted(places) == list(range(1, len(rows.store.ids)))
-        total = sum(sampler.predicted_at(step) for step in steps)
-        between = 39 if rows_type is PackedRows else 0
+        total = sum(sampler.num_predictions_at(step) for step in steps)
+        between = 39 if rows_type is DocumentRows else 0
         assert total == len(rows.store.ids) - 1 - between
 
 
@@ -82,7 +82,7 @@ def test_random_windows_reach_both_ends(stream):
 def test_a_stream_shorter_than_a_window_is_one_window(stream):
     rows = WindowRows(stream([1, 2, 3]), 8)
     for order in ("random", "shuffled", "consecutive"):
-        batch = rows[share_of(WindowSampler(rows, 1, order=order), 0)]
+        batch = rows[shard_of(WindowSampler(rows, 1, order=order), 0)]
         assert batch.source.ids.tolist() == [[1, 2, 3]]
         assert batch.global_tokens == 2
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kit import DataError, find_file
-from kit.data.paths import cache_folder
+from kit.data.cache_folder import cache_folder
 
 
 def test_a_relative_path_is_found_in_the_recipes_folder_before_the_current_one(tmp_path, monkeypatch):

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browser import Browser, browser
-from browser_page import BrowserError
-from doc_blocks import DOCS, ROOT, pages
+from documentation.blocks import DOCS, ROOT, pages
+from pages.browser import Browser, browser
+from pages.browser_page import BrowserError
 
 from kit import Kit, hookspecs
 
@@ -130,8 +130,7 @@ def test_every_hook_command_key_law_and_name_has_its_place(built: dict[Path, Pag
     import kit
     from kit import laws
     from kit.cli.main import app
-    from kit.recipe.sections import ModelSection, Recipe
-    from kit.recipe.training_section import TrainingSection
+    from kit.recipe.sections import ModelSection, Recipe, TrainingSection
 
     def text(name: str) -> str:
         return built[site / "reference" / f"{name}.html"].text

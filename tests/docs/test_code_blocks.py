@@ -1,14 +1,14 @@
-"""Every code block of the documentation is run, checked or compared; `doc_blocks` says how."""
+"""Every code block of the documentation is run, checked or compared; `documentation.blocks` lists the marks."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from doc_blocks import DOCS, ROOT, Block, agrees, blocks, pages
-from doc_commands import misspelt
-from doc_props import set_up
-from doc_stage import Stage, play
+from documentation.blocks import DOCS, ROOT, Block, agrees, blocks, pages
+from documentation.commands import misspelt
+from documentation.page_runner import Stage, play
+from documentation.page_setup import set_up
 
 PAGES = pages()
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 import pytest
 import torch
-from builders import KIT
-from tiny_runs import PAIRS, TEXTS, trained
+from models.tiny_models import KIT
+from runs.tiny_runs import PAIRS, TEXTS, trained
 from typer.testing import CliRunner
 
 from kit import (
@@ -24,10 +24,10 @@ from kit import (
     RecipeError,
     export,
     hookimpl,
-    open_run,
+    load_run,
 )
 from kit.cli.main import app
-from kit.runs.directory import RunDirectory, RunError
+from kit.runs.run_directory import RunDirectory, RunError
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,13 @@ def test_what_does_not_compare_is_not_kept(pairs: RunDirectory, tmp_path: Path, 
 def test_samples_are_real_texts_of_several_sizes(pairs: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     from kit.exporting.sampling import samples_of
 
-    opened = open_run(pairs, KIT, device="cpu")
+    opened = load_run(pairs, KIT, device="cpu")
     samples, where = samples_of(opened)
     assert where == "held-out examples"
     shapes = [(it.source.ids.shape, it.target.ids.shape) for it in samples if it.source and it.target]
     assert {rows for (rows, _), _ in shapes} == {1, 2, 3, 8} and len({length for (_, length), _ in shapes}) > 1
-    assert any(it.source is not None and it.source.valid is not None for it in samples)
-    monkeypatch.setattr(type(opened.choices), "data", lambda self: 1 / 0)
+    assert any(it.source is not None and it.source.padding_mask is not None for it in samples)
+    monkeypatch.setattr(type(opened.parts), "data", lambda self: 1 / 0)
     assert samples_of(opened)[1].startswith("random tokens")
 
 
@@ -98,7 +98,7 @@ def test_a_run_without_checkpoints_is_a_run(pairs: RunDirectory, tmp_path: Path)
     for numbers in ("float32", "bfloat16"):
         done = export(pairs, "safetensors", [f"numbers={numbers}"], output=tmp_path / numbers, kit=KIT)
         assert (done.checks[0].difference == 0) == (numbers == "float32")
-        again, before = open_run(tmp_path / numbers, KIT), open_run(pairs, KIT)
+        again, before = load_run(tmp_path / numbers, KIT), load_run(pairs, KIT)
         for name, value in again.model.state_dict().items():
             assert torch.allclose(value, before.model.state_dict()[name], rtol=0.01 if numbers == "bfloat16" else 0)
     sizes = [(tmp_path / numbers / "weights.safetensors").stat().st_size for numbers in ("float32", "bfloat16")]
@@ -116,7 +116,7 @@ def test_damage_to_exported_weights_is_noticed(pairs: RunDirectory, tmp_path: Pa
     data[-1] ^= 1
     made.weights.write_bytes(data)
     with pytest.raises(RunError, match=r"(?s)does not hold what was written.*take another copy of the run"):
-        open_run(made, KIT)
+        load_run(made, KIT)
 
 
 def test_mistakes_are_told_with_what_to_type(pairs: RunDirectory) -> None:

@@ -5,25 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from builders import KIT
+from models.tiny_models import KIT
 from torch import Tensor
 
-from kit import Dims, Layout, Options, Position, Problem, Scope, Site, Tokens, Watcher
-from kit.model.assembly import Assembly
+from kit import (
+    AttentionContext,
+    AttentionObserver,
+    BatchLayout,
+    BuildContext,
+    Dims,
+    Options,
+    Position,
+    Problem,
+    TokenBatch,
+)
+from kit.model.builder import ModelBuilder
 from kit_mask.causal import CausalMask
 
-ASSEMBLY = Assembly(KIT.registry)
+ASSEMBLY = ModelBuilder(KIT.registry)
 
 
-def site(layer: int = 0) -> Site:
+def build_context(layer: int = 0) -> BuildContext:
     """A place in some decoder."""
-    return Site(ASSEMBLY, ("attention",), stack="decoder", role="attention", layer=layer, depth=4)
+    return BuildContext(ASSEMBLY, ("attention",), stack="decoder", role="attention", layer=layer, depth=4)
 
 
 def attention(options: Options, width: int = 12, memory: int | None = None, layer: int = 0, length: int = 16) -> Any:
     """The part in float64, in evaluation mode, with biases that are not zero."""
     torch.manual_seed(3)
-    part = site(layer).build(options, Dims(width, memory, length=length))
+    part = build_context(layer).build(options, Dims(width, memory, length=length))
     for name, parameter in part.named_parameters():
         if name.endswith("bias"):
             torch.nn.init.normal_(parameter, std=0.3)
@@ -32,27 +42,27 @@ def attention(options: Options, width: int = 12, memory: int | None = None, laye
 
 def problems(options: Options, width: int = 12, length: int = 16) -> list[Problem]:
     """What is said against these options when a recipe is read."""
-    return list(site().check(options, Dims(width, length=length)))
+    return list(build_context().check(options, Dims(width, length=length)))
 
 
-def layout(*lengths: int, left: bool = False) -> Layout:
+def layout(*lengths: int, left: bool = False) -> BatchLayout:
     """Rows of these lengths, padded to the longest."""
     longest = max(lengths)
     places = torch.arange(longest)[None]
     sizes = torch.tensor(lengths)[:, None]
-    valid = places >= longest - sizes if left else places < sizes
-    return Layout.of(Tokens(torch.zeros(len(lengths), longest, dtype=torch.long), valid))
+    padding_mask = places >= longest - sizes if left else places < sizes
+    return BatchLayout.of(TokenBatch(torch.zeros(len(lengths), longest, dtype=torch.long), padding_mask))
 
 
-def scope(
-    queries: Layout,
+def context(
+    queries: BatchLayout,
     causal: bool = False,
     position: Position | None = None,
-    keys: Layout | None = None,
-    watcher: Watcher | None = None,
-) -> Scope:
+    keys: BatchLayout | None = None,
+    observer: AttentionObserver | None = None,
+) -> AttentionContext:
     """What the queries of these rows see."""
-    return Scope(queries, keys or queries, CausalMask() if causal else None, position, watcher)
+    return AttentionContext(queries, keys or queries, CausalMask() if causal else None, position, observer)
 
 
 def vectors(rows: int, length: int, width: int = 12, seed: int = 0) -> Tensor:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from builders import build
+from models.tiny_models import build
 
 from kit import Model, Options
 from kit_attention.additive import AdditiveOptions
@@ -24,26 +24,26 @@ from kit_attention.topk import TopkOptions
 from kit_position.none import NoneOptions
 
 VARIANTS: dict[str, Options] = {
-    "additive": AdditiveOptions(heads=4, groups=2),
-    "capped": SoftmaxOptions(heads=4, cap=0.5),
-    "cosine": CosineOptions(heads=4, groups=2),
+    "additive": AdditiveOptions(heads=4, kv_heads=2),
+    "capped": SoftmaxOptions(heads=4, logit_softcap=0.5),
+    "cosine": CosineOptions(heads=4, kv_heads=2),
     "cosine per head": CosineOptions(heads=4, scale="learned_per_head", bias=False),
     "cosine fixed": CosineOptions(heads=4, scale="fixed", start=3.0),
     "differential": DifferentialOptions(heads=4),
-    "differential grouped": DifferentialOptions(heads=4, groups=2, key_width=6, value_width=10, balance="layer"),
-    "differential low rank": DifferentialOptions(heads=2, value_rank=5),
+    "differential grouped": DifferentialOptions(heads=4, kv_heads=2, head_dim=6, value_head_dim=10, balance="layer"),
+    "differential low rank": DifferentialOptions(heads=2, value_lora_rank=5),
     "disentangled": DisentangledOptions(heads=4, farthest=4),
-    "disentangled in buckets": DisentangledOptions(heads=4, groups=2, buckets=4, farthest=6, shared_keys=True),
-    "gated": GatedOptions(heads=4, groups=2),
+    "disentangled in buckets": DisentangledOptions(heads=4, kv_heads=2, buckets=4, farthest=6, shared_keys=True),
+    "gated": GatedOptions(heads=4, kv_heads=2),
     "gated heads": GatedOptions(heads=4, gate="head", bias=False),
-    "latent": LatentOptions(heads=4, rank=12, rotary_width=4),
-    "latent queries": LatentOptions(heads=4, rank=3, query_rank=10, value_width=5, bias=True),
-    "relative": RelativeOptions(heads=4, groups=2),
-    "sigmoid": SigmoidOptions(heads=4, groups=2),
+    "latent": LatentOptions(heads=4, kv_lora_rank=12, rope_head_dim=4),
+    "latent queries": LatentOptions(heads=4, kv_lora_rank=3, q_lora_rank=10, value_head_dim=5, bias=True),
+    "relative": RelativeOptions(heads=4, kv_heads=2),
+    "sigmoid": SigmoidOptions(heads=4, kv_heads=2),
     "sigmoid seen": SigmoidOptions(heads=4, count="seen"),
-    "sink": SinkOptions(heads=4, groups=2),
+    "sink": SinkOptions(heads=4, kv_heads=2),
     "softmax one": SinkOptions(heads=4, logit="softmax_one"),
-    "talking heads": TalkingHeadsOptions(heads=4, groups=2),
+    "talking heads": TalkingHeadsOptions(heads=4, kv_heads=2),
     "topk": TopkOptions(heads=4, keep=2),
 }
 OWN_POSITIONS = ("disentangled", "relative")

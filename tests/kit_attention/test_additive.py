@@ -7,26 +7,26 @@ import math
 import pytest
 import torch
 
-from kit import Recorder
+from kit import AttentionRecorder
 from kit_attention.additive import AdditiveOptions
 
-from .alone import attention, heads, layout, scope, sees, vectors
+from .alone import attention, context, heads, layout, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
-@pytest.mark.parametrize("groups", [None, 1], ids=["own keys", "one key for all"])
-def test_equals_bahdanaus_formula_in_heads(causal: bool, groups: int | None) -> None:
-    part = attention(AdditiveOptions(heads=3, groups=groups))
-    x, count = vectors(1, 5), groups or 3
-    recorder = Recorder()
+@pytest.mark.parametrize("kv_heads", [None, 1], ids=["own keys", "one key for all"])
+def test_equals_bahdanaus_formula_in_heads(causal: bool, kv_heads: int | None) -> None:
+    part = attention(AdditiveOptions(heads=3, kv_heads=kv_heads))
+    x, count = vectors(1, 5), kv_heads or 3
+    recorder = AttentionRecorder()
     with torch.no_grad():
-        found = part(x, None, scope(layout(5), causal, watcher=recorder))[0]
+        found = part(x, None, context(layout(5), causal, observer=recorder))[0]
         q, k, v = heads(part.query_key_value, x[0], (12, count * 4, count * 4), (3, count, count))
     (weights,) = recorder.by_site.values()
     for i in range(5):
         given = []
         for h in range(3):
-            g = h if groups is None else 0
+            g = h if kv_heads is None else 0
             energies = [
                 math.exp(float(sum(part.score[h].detach() * torch.tanh(q[h, i] + k[g, j]))))
                 if sees(i, j, causal)
@@ -45,7 +45,7 @@ def test_reads_a_memory_with_one_head_as_in_2015() -> None:
     part = attention(AdditiveOptions(heads=1), memory=7)
     x, memory = vectors(1, 2), vectors(1, 4, 7, seed=1)
     with torch.no_grad():
-        found = part(x, memory, scope(layout(2), keys=layout(4)))[0]
+        found = part(x, memory, context(layout(2), keys=layout(4)))[0]
         w, u = part.query, part.key_value
         keys, values = (memory[0] @ u.weight.T + u.bias).split((12, 12), -1)
         for i in range(2):

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from kit import Position, Recorder
+from kit import AttentionRecorder, Position
 from kit_attention.cosine import CosineOptions
 from kit_position.none import NoneOptions
 
-from .alone import attention, heads, layout, scope, sees, site, vectors
+from .alone import attention, build_context, context, heads, layout, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
@@ -25,9 +25,9 @@ def test_equals_cosines_times_the_scale(scale: Any, causal: bool) -> None:
         if scale != "fixed":
             part.sharpness += torch.arange(len(part.sharpness)).view(-1, 1, 1)
             factors = [5.0, 6.0, 7.0] if scale == "learned_per_head" else factors
-        x, recorder = vectors(1, 5), Recorder()
-        found = part(x, None, scope(layout(5), causal))[0]
-        part(x, None, scope(layout(5), causal, watcher=recorder))
+        x, recorder = vectors(1, 5), AttentionRecorder()
+        found = part(x, None, context(layout(5), causal))[0]
+        part(x, None, context(layout(5), causal, observer=recorder))
         q, k, v = heads(part.query_key_value, x[0], (12, 12, 12), (3, 3, 3))
     (weights,) = recorder.by_site.values()
     for i in range(5):
@@ -66,10 +66,10 @@ class Louder(Position):
 
 def test_lengths_are_taken_away_before_positions_are_turned_in() -> None:
     part = attention(CosineOptions(heads=1, start=2.0))
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     x = vectors(1, 1).expand(1, 3, 12)
-    louder = Louder(NoneOptions(), part.dims, site())
-    part(x, None, scope(layout(3), position=louder, watcher=recorder))
+    louder = Louder(NoneOptions(), part.dims, build_context())
+    part(x, None, context(layout(3), position=louder, observer=recorder))
     (weights,) = recorder.by_site.values()
     q, k = part.query_key_value(x)[0, 0].detach().split((12, 24))
     cosine = torch.cosine_similarity(q, k[:12], 0)
@@ -80,5 +80,5 @@ def test_lengths_are_taken_away_before_positions_are_turned_in() -> None:
 def test_a_token_that_is_zero_has_finite_gradients() -> None:
     part = attention(CosineOptions(heads=3, bias=False))
     x = torch.zeros(1, 3, 12, dtype=torch.float64, requires_grad=True)
-    part(x, None, scope(layout(3))).sum().backward()
+    part(x, None, context(layout(3))).sum().backward()
     assert x.grad is not None and x.grad.isfinite().all()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, build, section, texts
+from models.tiny_models import KIT, build, random_tokens, section
 from torch import Tensor
 
-from kit import Attention, Layout, Options, Position, Recorder, Scope, Tokens
-from kit.model.assembly import Assembly
+from kit import Attention, AttentionContext, AttentionRecorder, BatchLayout, Options, Position, TokenBatch
+from kit.model.builder import ModelBuilder
 from kit_mask.causal import CausalMask
 from kit_position.alibi import AlibiOptions
 from kit_position.rotary import RotaryOptions
@@ -31,7 +31,7 @@ def variant(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 def test_every_parameter_gets_a_finite_gradient(family: str, variant: str, packed: bool) -> None:
     model = deepcopy(model_with(variant, family)).train()
-    scores = model(texts(3, 8), texts(4, 6, seed=1), packed=packed)
+    scores = model(random_tokens(3, 8), random_tokens(4, 6, seed=1), packed=packed)
     scores.log_softmax(-1)[..., 3].sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -42,20 +42,20 @@ def test_every_parameter_gets_a_finite_gradient(family: str, variant: str, packe
 def test_hidden_tokens_get_no_gradient(variant: str) -> None:
     """Nor do they change that of others."""
     model: Any = model_with(variant, "encoder")
-    tokens = texts(3, 6)
-    assert tokens.valid is not None
+    tokens = random_tokens(3, 6)
+    assert tokens.padding_mask is not None
     seen: list[Tensor] = []
     handle = model.encoder.embedding.register_forward_hook(lambda *call: seen.append(call[2].requires_grad_()))
     scores = model(tokens)
     handle.remove()
-    (gradient,) = torch.autograd.grad(scores[tokens.valid].square().sum(), seen)
-    assert gradient[~tokens.valid].abs().max() == 0
-    assert gradient[tokens.valid].abs().min(0).values.max() > 0
+    (gradient,) = torch.autograd.grad(scores[tokens.padding_mask].square().sum(), seen)
+    assert gradient[~tokens.padding_mask].abs().max() == 0
+    assert gradient[tokens.padding_mask].abs().min(0).values.max() > 0
 
 
 def test_weights_survive_saving(variant: str) -> None:
     model = model_with(variant, "decoder")
-    other, tokens = deepcopy(model), texts(5, 3)
+    other, tokens = deepcopy(model), random_tokens(5, 3)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.fill_(0.01)
@@ -66,12 +66,12 @@ def test_weights_survive_saving(variant: str) -> None:
 
 def test_bfloat16_stays_close(variant: str) -> None:
     model = deepcopy(model_with(variant, "decoder")).float()
-    tokens = texts(6, 4)
-    assert tokens.valid is not None
+    tokens = random_tokens(6, 4)
+    assert tokens.padding_mask is not None
     with torch.no_grad():
-        exact = model(target=tokens)[tokens.valid]
+        exact = model(target=tokens)[tokens.padding_mask]
         with torch.autocast("cpu", torch.bfloat16):
-            rough = model(target=tokens)[tokens.valid]
+            rough = model(target=tokens)[tokens.padding_mask]
     assert (rough.float() - exact).abs().max() < 0.1 * exact.abs().max()
 
 
@@ -89,32 +89,32 @@ def test_works_without_data(variant: str) -> None:
 )
 def test_every_position_that_suits_it_goes_on_step_by_step(variant: str, position: Options) -> None:
     layer = {"attention": VARIANTS[variant]}
-    placed = KIT.registry.of_options(type(position)).component
-    able = KIT.registry.of_options(type(VARIANTS[variant])).component
+    placed = KIT.registry.part_for_options(type(position)).component
+    able = KIT.registry.part_for_options(type(VARIANTS[variant])).component
     assert issubclass(placed, Position) and issubclass(able, Attention)
-    refused = list(Assembly(KIT.registry).check(section("decoder", layer, position=position)))
-    assert bool(refused) == (not placed.places() <= able.abilities.positions)
+    refused = list(ModelBuilder(KIT.registry).check(section("decoder", layer, position=position)))
+    assert bool(refused) == (not placed.locations <= able.capabilities.positions)
     if refused:
         return
     model: Any = build("decoder", layer, position=position)
-    target = texts(4, 6, left=True, seed=1)
-    assert target.valid is not None
+    target = random_tokens(4, 6, left=True, seed=1)
+    assert target.padding_mask is not None
     with torch.no_grad():
         session = model.start()
-        pieces = [Tokens(target.ids[:, n : n + 2], target.valid[:, n : n + 2]) for n in (0, 2, 4)]
+        pieces = [TokenBatch(target.ids[:, n : n + 2], target.padding_mask[:, n : n + 2]) for n in (0, 2, 4)]
         found = torch.cat([session.step(piece) for piece in pieces], 1)
-        watched, unwatched = model(target=target, watcher=Recorder()), model(target=target)
-    assert (found - unwatched)[target.valid].abs().max() < 1e-10
-    assert (watched - unwatched)[target.valid].abs().max() < 1e-10
+        watched, unwatched = model(target=target, observer=AttentionRecorder()), model(target=target)
+    assert (found - unwatched)[target.padding_mask].abs().max() < 1e-10
+    assert (watched - unwatched)[target.padding_mask].abs().max() < 1e-10
 
 
 def test_gradients_are_those_of_the_numbers(variant: str) -> None:
     """Against small differences, in float64, with a row that is padded."""
     model: Any = model_with(variant, "decoder")
-    tokens = texts(3, 2)
-    layout = Layout.of(tokens)
+    tokens = random_tokens(3, 2)
+    layout = BatchLayout.of(tokens)
     x = torch.randn(2, 3, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).requires_grad_()
-    part, masked = model.decoder.stack.layers[0].attention, Scope(layout, layout, CausalMask())
-    assert tokens.valid is not None
-    valid = tokens.valid
-    assert torch.autograd.gradcheck(lambda y: part(y, None, masked)[valid].sum(0), x, fast_mode=True)
+    part, masked = model.decoder.stack.layers[0].attention, AttentionContext(layout, layout, CausalMask())
+    assert tokens.padding_mask is not None
+    padding_mask = tokens.padding_mask
+    assert torch.autograd.gradcheck(lambda y: part(y, None, masked)[padding_mask].sum(0), x, fast_mode=True)

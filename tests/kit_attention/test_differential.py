@@ -13,29 +13,29 @@ from transformers.models.diffllama.modeling_diffllama import DiffLlamaAttention
 
 from kit_attention.differential import DifferentialOptions
 
-from .alone import attention, heads, layout, problems, scope, sees, vectors
+from .alone import attention, context, heads, layout, problems, sees, vectors
 
 
 def by_hand(part: Any, x_LD: Tensor, causal: bool, layer: int) -> Tensor:
     """One row, pair by pair; the norm and the balance written out."""
     count = part.options.heads
-    width, groups = 12 // (2 * count), part.options.groups or count
-    size = 2 * groups * width
-    q, k, v = heads(part.query_key_value, x_LD, (12, size, size), (2 * count, 2 * groups, 2 * groups))
+    width, kv_heads = 12 // (2 * count), part.options.kv_heads or count
+    size = 2 * kv_heads * width
+    q, k, v = heads(part.query_key_value, x_LD, (12, size, size), (2 * count, 2 * kv_heads, 2 * kv_heads))
     first = 0.8 - 0.6 * math.exp(-0.3 * layer)
     rows = []
     for i in range(len(x_LD)):
         given = []
         for h in range(count):
-            g, own = h // (count // groups), h if part.options.balance == "head" else 0
+            g, own = h // (count // kv_heads), h if part.options.balance == "head" else 0
             raised = [math.exp(float(part.balance_queries[n, own] @ part.balance_keys[n, own])) for n in (0, 1)]
             balance = raised[0] - raised[1] + first
             seen = [j for j in range(len(x_LD)) if sees(i, j, causal)]
             maps = [
-                torch.stack([q[h + n * count, i] @ k[g + n * groups, j] for j in seen]).div(width**0.5).softmax(0)
+                torch.stack([q[h + n * count, i] @ k[g + n * kv_heads, j] for j in seen]).div(width**0.5).softmax(0)
                 for n in (0, 1)
             ]
-            values = torch.cat([v[g], v[g + groups]], -1)[seen]
+            values = torch.cat([v[g], v[g + kv_heads]], -1)[seen]
             out = (maps[0] - balance * maps[1]) @ values
             given.append(out / (out.square().mean() + 1e-5).sqrt() * part.gain * (1 - first))
         rows.append(part.output(torch.cat(given)))
@@ -43,28 +43,28 @@ def by_hand(part: Any, x_LD: Tensor, causal: bool, layer: int) -> Tensor:
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
-@pytest.mark.parametrize("groups", [None, 1], ids=["own keys", "one pair of keys"])
+@pytest.mark.parametrize("kv_heads", [None, 1], ids=["own keys", "one pair of keys"])
 @pytest.mark.parametrize("balance", ["head", "layer"])
-def test_equals_a_loop_over_pairs(causal: bool, groups: int | None, balance: Any) -> None:
-    part = attention(DifferentialOptions(heads=3, groups=groups, balance=balance), layer=2)
+def test_equals_a_loop_over_pairs(causal: bool, kv_heads: int | None, balance: Any) -> None:
+    part = attention(DifferentialOptions(heads=3, kv_heads=kv_heads, balance=balance), layer=2)
     torch.nn.init.normal_(part.gain)
     x = vectors(2, 5)
     with torch.no_grad():
-        found = part(x, None, scope(layout(5, 3), causal))
+        found = part(x, None, context(layout(5, 3), causal))
         assert (found[0] - by_hand(part, x[0], causal, 2)).abs().max() < 1e-12
         assert (found[1, :3] - by_hand(part, x[1, :3], causal, 2)).abs().max() < 1e-12
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_equals_diffllama(groups: int) -> None:
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_equals_diffllama(kv_heads: int) -> None:
     """Whose heads count single maps, whose norm has no gain and whose layer shares one balance."""
     config = DiffLlamaConfig(
-        hidden_size=16, num_attention_heads=4, num_key_value_heads=2 * groups, rms_norm_eps=1e-5, attention_bias=False
+        hidden_size=16, num_attention_heads=4, num_key_value_heads=2 * kv_heads, rms_norm_eps=1e-5, attention_bias=False
     )
     config._attn_implementation = "eager"
     torch.manual_seed(0)
     theirs = DiffLlamaAttention(config, layer_idx=3).double().eval()
-    part = attention(DifferentialOptions(heads=2, groups=groups, bias=False, balance="layer"), width=16, layer=3)
+    part = attention(DifferentialOptions(heads=2, kv_heads=kv_heads, bias=False, balance="layer"), width=16, layer=3)
     x = vectors(2, 5, 16)
     with torch.no_grad():
         part.query_key_value.weight.copy_(torch.cat([p.weight for p in (theirs.q_proj, theirs.k_proj, theirs.v_proj)]))
@@ -74,7 +74,7 @@ def test_equals_diffllama(groups: int) -> None:
         unturned = (torch.ones(1, 5, 4, dtype=torch.float64), torch.zeros(1, 5, 4, dtype=torch.float64))
         hidden = torch.full((1, 1, 5, 5), float("-inf"), dtype=torch.float64).triu(1)
         wanted = theirs(x, unturned, hidden)[0]
-        found = part(x, None, scope(layout(5, 5), causal=True))
+        found = part(x, None, context(layout(5, 5), causal=True))
     # Its softmax is in float32 whatever it is given.
     assert (found - wanted).abs().max() < 1e-6
 
@@ -92,7 +92,7 @@ def test_the_balance_begins_higher_in_later_layers() -> None:
 
 def test_dropping_the_same_keys_of_both_maps_keeps_the_mean() -> None:
     part = attention(DifferentialOptions(heads=3, dropout=0.3)).train()
-    out = torch.stack([part(vectors(1, 5), None, scope(layout(5))) for _ in range(3)])
+    out = torch.stack([part(vectors(1, 5), None, context(layout(5))) for _ in range(3)])
     assert out.isfinite().all() and not torch.equal(out[0], out[1])
 
 
@@ -101,8 +101,8 @@ def test_dropping_the_same_keys_of_both_maps_keeps_the_mean() -> None:
     [
         ({"heads": 4}, "heads", "8 do not divide 12"),
         ({"heads": 5}, "heads", "5 heads do not divide the width 12"),
-        ({"heads": 3, "value_width": 5}, "value_width", "the width 5 is odd"),
-        ({"heads": 6, "groups": 4}, "groups", "4 groups do not divide 6 heads"),
+        ({"heads": 3, "value_head_dim": 5}, "value_head_dim", "the width 5 is odd"),
+        ({"heads": 6, "kv_heads": 4}, "kv_heads", "4 kv_heads do not divide 6 heads"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(options: dict[str, Any], place: str, words: str) -> None:

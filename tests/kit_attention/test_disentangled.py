@@ -6,36 +6,36 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, section
+from models.tiny_models import KIT, section
 from transformers import DebertaV2Config
 from transformers.models.deberta_v2.modeling_deberta_v2 import DisentangledSelfAttention, make_log_bucket_position
 
-from kit import Layout, Options, Tokens
-from kit.model.assembly import Assembly
+from kit import BatchLayout, Options, TokenBatch
+from kit.model.builder import ModelBuilder
 from kit_attention.disentangled import DisentangledOptions, log_bucket
 from kit_position.alibi import AlibiOptions
 from kit_position.none import NoneOptions
 from kit_position.rotary import RotaryOptions
 from kit_position.shaw import ShawOptions
 
-from .alone import attention, heads, layout, problems, scope, sees, vectors
+from .alone import attention, context, heads, layout, problems, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
-@pytest.mark.parametrize("groups", [3, 1])
+@pytest.mark.parametrize("kv_heads", [3, 1])
 @pytest.mark.parametrize("farthest", [2, 5, 9])
-def test_equals_a_loop_over_pairs(causal: bool, groups: int, farthest: int) -> None:
-    part = attention(DisentangledOptions(heads=3, groups=groups, farthest=farthest))
+def test_equals_a_loop_over_pairs(causal: bool, kv_heads: int, farthest: int) -> None:
+    part = attention(DisentangledOptions(heads=3, kv_heads=kv_heads, farthest=farthest))
     torch.nn.init.normal_(part.table)
-    x, size = vectors(1, 5), 4 * groups
+    x, size = vectors(1, 5), 4 * kv_heads
     with torch.no_grad():
-        found = part(x, None, scope(layout(5), causal))[0]
-        q, k, v = heads(part.query_key_value, x[0], (12, size, size), (3, groups, groups))
-        far_q, far_k = heads(part.distance, part.table, (12, size), (3, groups))
+        found = part(x, None, context(layout(5), causal))[0]
+        q, k, v = heads(part.query_key_value, x[0], (12, size, size), (3, kv_heads, kv_heads))
+        far_q, far_k = heads(part.distance, part.table, (12, size), (3, kv_heads))
         for i in range(5):
             given = []
             for h in range(3):
-                seen, g = [j for j in range(5) if sees(i, j, causal)], h * groups // 3
+                seen, g = [j for j in range(5) if sees(i, j, causal)], h * kv_heads // 3
                 scores = []
                 for j in seen:
                     row = min(max(i - j + farthest, 0), 2 * farthest - 1)
@@ -63,8 +63,8 @@ def test_equals_deberta_v2(buckets: int | None, shared: bool, length: int) -> No
     torch.manual_seed(0)
     theirs = DisentangledSelfAttention(config).double().eval()
     part = attention(DisentangledOptions(heads=3, farthest=10, buckets=buckets, shared_keys=shared))
-    valid = layout(length, length - 3).valid
-    assert valid is not None
+    padding_mask = layout(length, length - 3).padding_mask
+    assert padding_mask is not None
     x = vectors(2, length)
     with torch.no_grad():
         torch.nn.init.normal_(part.table)
@@ -77,11 +77,11 @@ def test_equals_deberta_v2(buckets: int | None, shared: bool, length: int) -> No
             own = (theirs.pos_query_proj, theirs.pos_key_proj)
             part.distance.weight.copy_(torch.cat([linear.weight for linear in own]))
             part.distance.bias.copy_(torch.cat([linear.bias for linear in own]))
-        mask = (valid[:, None, :, None] & valid[:, None, None, :]).expand(2, 1, length, length)
+        mask = (padding_mask[:, None, :, None] & padding_mask[:, None, None, :]).expand(2, 1, length, length)
         wanted = part.output(theirs(x, mask, rel_embeddings=part.table)[0])
-        found = part(x, None, scope(layout(length, length - 3)))
+        found = part(x, None, context(layout(length, length - 3)))
     # Its scale is rounded to float32.
-    assert (found - wanted)[valid].abs().max() < 1e-5
+    assert (found - wanted)[padding_mask].abs().max() < 1e-5
 
 
 @pytest.mark.parametrize(("buckets", "farthest"), [(256, 512), (32, 128), (16, 17), (10, 100), (2, 8)])
@@ -98,13 +98,15 @@ def test_batches_that_number_their_own_tokens_are_read_by_distance() -> None:
     torch.nn.init.normal_(part.table)
     x = vectors(1, 4)
 
-    def numbered(*numbers: int) -> Layout:
-        return Layout.of(Tokens(torch.zeros(1, 4, dtype=torch.long), facts={"position": torch.tensor([numbers])}))
+    def numbered(*numbers: int) -> BatchLayout:
+        return BatchLayout.of(
+            TokenBatch(torch.zeros(1, 4, dtype=torch.long), features={"position": torch.tensor([numbers])})
+        )
 
-    plain = part(x, None, scope(layout(4)))
-    assert (part(x, None, scope(numbered(50, 51, 52, 53))) - plain).abs().max() < 1e-12
-    far = part(x, None, scope(numbered(0, 100, 200, 300)))
-    assert (part(x, None, scope(numbered(0, 7, 14, 21))) - far).abs().max() < 1e-12
+    plain = part(x, None, context(layout(4)))
+    assert (part(x, None, context(numbered(50, 51, 52, 53))) - plain).abs().max() < 1e-12
+    far = part(x, None, context(numbered(0, 100, 200, 300)))
+    assert (part(x, None, context(numbered(0, 7, 14, 21))) - far).abs().max() < 1e-12
     assert (far - plain).abs().max() > 1e-3
 
 
@@ -121,9 +123,9 @@ def test_shared_projections_are_no_parameters_of_their_own() -> None:
 @pytest.mark.parametrize("position", [RotaryOptions(), AlibiOptions(), ShawOptions()], ids=lambda options: options.use)
 def test_positions_of_other_attentions_are_refused(position: Options) -> None:
     layer = {"attention": DisentangledOptions(heads=4)}
-    found = list(Assembly(KIT.registry).check(section("encoder", layer, position=position)))
+    found = list(ModelBuilder(KIT.registry).check(section("encoder", layer, position=position)))
     assert any(f"and the position {position.use} does" in problem.message for problem in found)
-    assert not list(Assembly(KIT.registry).check(section("encoder", layer, position=NoneOptions())))
+    assert not list(ModelBuilder(KIT.registry).check(section("encoder", layer, position=NoneOptions())))
 
 
 @pytest.mark.parametrize("options", [{"buckets": 1}, {"buckets": 0}, {"farthest": 0}], ids=str)

@@ -10,19 +10,19 @@ import torch
 from kit_attention.gated import GatedOptions
 from kit_attention.softmax import SoftmaxOptions
 
-from .alone import attention, layout, scope, vectors
+from .alone import attention, context, layout, vectors
 
 
 @pytest.mark.parametrize("gate", ["element", "head"])
 @pytest.mark.parametrize("memory", [None, 9], ids=["text", "memory"])
 def test_gates_what_each_head_gives(gate: Any, memory: int | None) -> None:
-    part = attention(GatedOptions(heads=3, value_width=5, gate=gate), memory=memory)
-    plain = attention(SoftmaxOptions(heads=3, value_width=5), memory=memory)
+    part = attention(GatedOptions(heads=3, value_head_dim=5, gate=gate), memory=memory)
+    plain = attention(SoftmaxOptions(heads=3, value_head_dim=5), memory=memory)
     shared = {name: value for name, value in part.state_dict().items() if not name.startswith("gate")}
     plain.load_state_dict(shared)
     x = vectors(2, 4)
     read = None if memory is None else vectors(2, 6, 9, seed=1)
-    where = scope(layout(4, 3)) if memory is None else scope(layout(4, 3), keys=layout(6, 5))
+    where = context(layout(4, 3)) if memory is None else context(layout(4, 3), keys=layout(6, 5))
     found = part(x, read, where)
     # With an identity for an output, the plain part shows what its heads give.
     given = torch.nn.Linear(15, 15, bias=False, dtype=torch.float64)
@@ -40,4 +40,4 @@ def test_a_closed_gate_lets_nothing_through() -> None:
     part = attention(GatedOptions(heads=3, output_bias=False))
     with torch.no_grad():
         part.gate.bias.fill_(-1e4)
-    assert part(vectors(1, 4), None, scope(layout(4))).abs().max() == 0
+    assert part(vectors(1, 4), None, context(layout(4))).abs().max() == 0

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import KIT, build, section
-from lone_parts import lone, problems
-from long_rows import (
+from models.long_sequences import (
     CLOSE,
     check_future_exactly,
     check_gradients,
@@ -16,13 +14,15 @@ from long_rows import (
     run,
     vectors,
 )
+from models.model_checks import check_encoder
+from models.single_parts import problems, single_part
+from models.tiny_models import KIT, build, section
 from torch import Tensor
 from transformers import LongformerConfig
 from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
-from whole_models import check_encoder
 
-from kit import Options, RecipeError, Scope
-from kit.model.assembly import Assembly
+from kit import AttentionContext, Options, RecipeError
+from kit.model.builder import ModelBuilder
 from kit_attention.global_window import GlobalWindowOptions
 from kit_mask.causal import CausalMask
 from kit_position.alibi import AlibiOptions
@@ -63,8 +63,8 @@ def _slowly(part: torch.nn.Module, x_LD: Tensor, size: int, first: int, separate
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("size", "first", "length"), [(1, 1, 200), (30, 3, 200), (70, 90, 250), (4, 2, 9), (3, 8, 5)])
 def test_tokens_see_the_window_and_the_first(size: int, first: int, length: int, causal: bool, separate: bool) -> None:
-    part = lone(
-        GlobalWindowOptions(heads=4, groups=2, size=size, global_tokens=first, separate=separate), length=300
+    part = single_part(
+        GlobalWindowOptions(heads=4, kv_heads=2, size=size, global_tokens=first, separate=separate), length=300
     ).eval()
     _apart(part)
     x = vectors(1, length)
@@ -79,7 +79,7 @@ def test_it_gives_what_the_published_model_gives() -> None:
     )
     torch.manual_seed(0)
     theirs = LongformerSelfAttention(config, 0).double().eval()
-    ours = lone(GlobalWindowOptions(heads=4, size=9, global_tokens=2), length=300).eval()
+    ours = single_part(GlobalWindowOptions(heads=4, size=9, global_tokens=2), length=300).eval()
     for name, pieces in (
         ("query_key_value", (theirs.query, theirs.key, theirs.value)),
         ("global_query_key_value", (theirs.query_global, theirs.key_global, theirs.value_global)),
@@ -108,8 +108,8 @@ def test_it_gives_what_the_published_model_gives() -> None:
 @pytest.mark.parametrize("length", [12, 220])
 @pytest.mark.parametrize("separate", [False, True])
 def test_padding_anywhere_changes_nothing(separate: bool, length: int, mask: CausalMask | None) -> None:
-    options = GlobalWindowOptions(heads=4, groups=2, size=20, global_tokens=3, separate=separate)
-    part = lone(options, length=300).eval()
+    options = GlobalWindowOptions(heads=4, kv_heads=2, size=20, global_tokens=3, separate=separate)
+    part = single_part(options, length=300).eval()
     _apart(part)
     check_rows_alone(part, length, mask)
     check_watched(part, length, mask)
@@ -120,32 +120,32 @@ def test_padding_anywhere_changes_nothing(separate: bool, length: int, mask: Cau
     "options", [RotaryOptions(), AlibiOptions(direction="symmetric"), CopeOptions()], ids=lambda options: options.use
 )
 def test_positions_work_in_blocks(options: Options) -> None:
-    part = lone(GlobalWindowOptions(heads=4, size=20, global_tokens=2), length=300).eval()
+    part = single_part(GlobalWindowOptions(heads=4, size=20, global_tokens=2), length=300).eval()
     _apart(part)
-    position = lone(options, length=300)
+    position = single_part(options, length=300)
     check_rows_alone(part, 200, None, position)
     check_watched(part, 200, None, position)
 
 
 @pytest.mark.parametrize("first", [1, 4])
 def test_under_a_causal_mask_the_future_changes_no_bit_of_the_past(first: int) -> None:
-    part = lone(GlobalWindowOptions(heads=4, size=30, global_tokens=first), length=300).eval()
+    part = single_part(GlobalWindowOptions(heads=4, size=30, global_tokens=first), length=300).eval()
     check_future_exactly(part, 260, CausalMask())
 
 
 def test_both_projections_begin_equal() -> None:
-    part = lone(GlobalWindowOptions(heads=4, size=5), length=300).eval()
-    same = lone(GlobalWindowOptions(heads=4, size=5, separate=False), length=300).eval()
+    part = single_part(GlobalWindowOptions(heads=4, size=5), length=300).eval()
+    same = single_part(GlobalWindowOptions(heads=4, size=5, separate=False), length=300).eval()
     x, real = vectors(1, 200), torch.ones(1, 200, dtype=torch.bool)
     assert (run(part, x, real) - run(same, x, real)).abs().max() < CLOSE
 
 
 def test_gradients_are_right() -> None:
-    part = lone(GlobalWindowOptions(heads=1, size=3), width=2, length=300).eval()
+    part = single_part(GlobalWindowOptions(heads=1, size=3), width=2, length=300).eval()
     place = layout(torch.arange(140)[None] < 135)
     directions = torch.randn(1, 140, 2, dtype=torch.float64)
     assert torch.autograd.gradcheck(
-        lambda y: (part(y, None, Scope(place, place)) * directions)[:, :135].sum(),
+        lambda y: (part(y, None, AttentionContext(place, place)) * directions)[:, :135].sum(),
         (vectors(1, 140, 2).requires_grad_(),),
         fast_mode=True,
     )
@@ -157,7 +157,7 @@ def test_a_model_with_it_holds_what_models_promise() -> None:
 
 def test_it_is_refused_where_a_text_is_written() -> None:
     with pytest.raises(RecipeError, match="global_window attention cannot go on token by token"):
-        Assembly(KIT.registry).model(section("decoder", {"attention": GlobalWindowOptions(heads=4, size=2)}))
+        ModelBuilder(KIT.registry).model(section("decoder", {"attention": GlobalWindowOptions(heads=4, size=2)}))
 
 
 def test_sizes_past_the_text_are_mistakes() -> None:

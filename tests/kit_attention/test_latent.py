@@ -6,17 +6,17 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from builders import build, texts
+from models.tiny_models import build, random_tokens
 from torch import Tensor
 from transformers import DeepseekV3Config
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 
-from kit import KeyValueState, Layout, MemoryState, Position, Tokens
+from kit import BatchLayout, CrossAttentionKVCache, KVCache, Position, TokenBatch
 from kit_attention.latent import LatentOptions
 from kit_attention.softmax import SoftmaxOptions
 from kit_position.none import NoneOptions
 
-from .alone import attention, layout, problems, scope, site, vectors
+from .alone import attention, build_context, context, layout, problems, vectors
 
 
 class Turns(Position):
@@ -31,7 +31,7 @@ class Turns(Position):
 
 
 def turns(part: Any) -> Turns:
-    return Turns(NoneOptions(), part.dims, site())
+    return Turns(NoneOptions(), part.dims, build_context())
 
 
 @pytest.mark.parametrize("query_rank", [None, 7])
@@ -50,7 +50,9 @@ def test_equals_deepseek(query_rank: int | None) -> None:
     config._attn_implementation = "eager"
     torch.manual_seed(0)
     theirs = DeepseekV3Attention(config, 0).double().eval()
-    options = LatentOptions(heads=3, rank=8, rotary_width=4, key_width=5, value_width=6, query_rank=query_rank)
+    options = LatentOptions(
+        heads=3, kv_lora_rank=8, rope_head_dim=4, head_dim=5, value_head_dim=6, q_lora_rank=query_rank
+    )
     part = attention(options)
     with torch.no_grad():
         for parameter in theirs.parameters():
@@ -68,7 +70,7 @@ def test_equals_deepseek(query_rank: int | None) -> None:
         angles = torch.cat([angles, angles], -1)[None]
         hidden = torch.full((1, 1, 6, 6), float("-inf"), dtype=torch.float64).triu(1)
         wanted = theirs(x, (angles.cos(), angles.sin()), hidden)[0]
-        found = part(x, None, scope(layout(6, 6), causal=True, position=turns(part)))
+        found = part(x, None, context(layout(6, 6), causal=True, position=turns(part)))
     # Its norms and its softmax are in float32 whatever they are given.
     assert (found - wanted).abs().max() < 1e-5
 
@@ -76,40 +78,40 @@ def test_equals_deepseek(query_rank: int | None) -> None:
 @pytest.mark.parametrize("rank", [2, 40], ids=["compressed is cheaper", "making keys may be cheaper"])
 @pytest.mark.parametrize("chunks", [(1,) * 6, (3, 2, 1), (5, 1)], ids=str)
 def test_steps_with_turned_keys_equal_all_at_once(rank: int, chunks: tuple[int, ...]) -> None:
-    part = attention(LatentOptions(heads=3, rank=rank, rotary_width=4, bias=True))
+    part = attention(LatentOptions(heads=3, kv_lora_rank=rank, rope_head_dim=4, bias=True))
     x, where = vectors(2, 6), layout(6, 6)
     with torch.no_grad():
-        whole = part(x, None, scope(where, causal=True, position=turns(part)))
+        whole = part(x, None, context(where, causal=True, position=turns(part)))
         state, found = part.start(), []
-        read: Layout | None = None
+        read: BatchLayout | None = None
         start = 0
         for size in chunks:
-            new = Layout.of(Tokens(torch.zeros(2, size, dtype=torch.long)), read)
+            new = BatchLayout.of(TokenBatch(torch.zeros(2, size, dtype=torch.long)), read)
             read = new if read is None else read.join(new)
-            here = scope(new, causal=True, position=turns(part), keys=read)
+            here = context(new, causal=True, position=turns(part), keys=read)
             found.append(part(x[:, start : start + size], None, here, state))
             start += size
     assert (torch.cat(found, 1) - whole).abs().max() < 1e-12
 
 
 def test_the_state_holds_compressed_vectors_and_one_turned_key() -> None:
-    part = attention(LatentOptions(heads=6, rank=5, rotary_width=2))
+    part = attention(LatentOptions(heads=6, kv_lora_rank=5, rope_head_dim=2))
     state = part.start()
-    assert isinstance(state, KeyValueState)
+    assert isinstance(state, KVCache)
     with torch.no_grad():
-        part(vectors(2, 7), None, scope(layout(7, 7), causal=True), state)
+        part(vectors(2, 7), None, context(layout(7, 7), causal=True), state)
     assert [tuple(tensor.shape) for tensor in state.tensors()] == [(2, 1, 7, 5), (2, 1, 7, 2)]
     assert state.bytes == 2 * 7 * (5 + 2) * 8
 
 
 def test_a_memory_is_kept_compressed_too() -> None:
-    part = attention(LatentOptions(heads=3, rank=5, rotary_width=2), memory=9)
+    part = attention(LatentOptions(heads=3, kv_lora_rank=5, rope_head_dim=2), memory=9)
     state, memory = part.start(), vectors(2, 4, 9, seed=1)
-    assert isinstance(state, MemoryState)
+    assert isinstance(state, CrossAttentionKVCache)
     with torch.no_grad():
-        whole = part(vectors(2, 3), memory, scope(layout(3, 3), keys=layout(4, 2)))
+        whole = part(vectors(2, 3), memory, context(layout(3, 3), keys=layout(4, 2)))
         steps = [
-            part(vectors(2, 3)[:, n : n + 1], memory, scope(layout(1, 1), keys=layout(4, 2)), state) for n in range(3)
+            part(vectors(2, 3)[:, n : n + 1], memory, context(layout(1, 1), keys=layout(4, 2)), state) for n in range(3)
         ]
     assert (torch.cat(steps, 1) - whole).abs().max() < 1e-12
     assert [tuple(tensor.shape) for tensor in state.tensors()] == [(2, 1, 4, 5), (2, 1, 4, 2)]
@@ -117,11 +119,11 @@ def test_a_memory_is_kept_compressed_too() -> None:
 
 def test_a_session_remembers_less_than_with_keys_and_values() -> None:
     sizes = []
-    for options in (SoftmaxOptions(heads=4), LatentOptions(heads=4, rank=6, rotary_width=2)):
+    for options in (SoftmaxOptions(heads=4), LatentOptions(heads=4, kv_lora_rank=6, rope_head_dim=2)):
         model: Any = build("decoder", {"attention": options})
         session = model.start()
         with torch.no_grad():
-            session.step(texts(10).ids)
+            session.step(random_tokens(10).ids)
         sizes.append(session.bytes)
     assert sizes == [2 * 10 * 64 * 8, 2 * 10 * 8 * 8]
 
@@ -132,4 +134,4 @@ def test_unequal_heads_are_refused() -> None:
 
 
 def test_widths_left_out_are_those_of_the_paper_in_proportion() -> None:
-    assert LatentOptions(heads=128, key_width=128).widths(5120) == (512, 128, 64, 128)
+    assert LatentOptions(heads=128, head_dim=128).widths(5120) == (512, 128, 64, 128)

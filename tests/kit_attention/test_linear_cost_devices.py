@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from lone_parts import lone
-from long_rows import layout, run, scattered, vectors
+from models.long_sequences import layout, run, scattered, vectors
+from models.single_parts import single_part
 
-from kit import Layout, Mask, Options, Scope
-from kit_attention.blocks import BlocksOptions
+from kit import AttentionContext, BatchLayout, Mask, Options
+from kit_attention.block_sparse import BlockSparseOptions
 from kit_attention.fourier import FourierOptions
 from kit_attention.global_window import GlobalWindowOptions
 from kit_attention.linear import LinearOptions
@@ -23,7 +23,7 @@ from kit_mask.causal import CausalMask
 
 LENGTH = 150
 PARTS: list[Options] = [
-    BlocksOptions(heads=4, size=8),
+    BlockSparseOptions(heads=4, size=8),
     FourierOptions(scaled=True),
     GlobalWindowOptions(heads=4, size=9),
     LinearOptions(heads=4),
@@ -44,35 +44,39 @@ def case(request: pytest.FixtureRequest) -> tuple[Options, Mask | None]:
 
 
 def test_shapes_can_be_worked_out_without_numbers(case: tuple[Options, Mask | None]) -> None:
-    part, meta = lone(case[0], length=300).to("meta"), torch.device("meta")
-    for valid in (None, torch.ones(2, LENGTH, dtype=torch.bool, device=meta)):
-        place = Layout((2, LENGTH), meta, valid, False)
+    part, meta = single_part(case[0], length=300).to("meta"), torch.device("meta")
+    for padding_mask in (None, torch.ones(2, LENGTH, dtype=torch.bool, device=meta)):
+        place = BatchLayout((2, LENGTH), meta, padding_mask, False)
         x = torch.zeros(2, LENGTH, 32, dtype=torch.float64, device=meta)
-        assert part(x, None, Scope(place, place, case[1])).shape == x.shape
+        assert part(x, None, AttentionContext(place, place, case[1])).shape == x.shape
 
 
 def test_half_precision_stays_close(case: tuple[Options, Mask | None]) -> None:
-    part, x, valid = lone(case[0], length=300).float().eval(), vectors(6, LENGTH).float(), scattered(6, LENGTH)
-    exact = run(part, x, valid, case[1])
+    part, x, padding_mask = (
+        single_part(case[0], length=300).float().eval(),
+        vectors(6, LENGTH).float(),
+        scattered(6, LENGTH),
+    )
+    exact = run(part, x, padding_mask, case[1])
     with torch.autocast("cpu", torch.bfloat16):
-        close = run(part, x, valid, case[1])
+        close = run(part, x, padding_mask, case[1])
     assert close.isfinite().all()
-    assert (close.float() - exact)[valid].abs().max() < 0.03 * exact[valid].abs().max()
+    assert (close.float() - exact)[padding_mask].abs().max() < 0.03 * exact[padding_mask].abs().max()
 
 
 def test_a_part_that_was_saved_gives_the_same_numbers(case: tuple[Options, Mask | None], tmp_path: Path) -> None:
-    part, x, valid = lone(case[0], length=300).eval(), vectors(6, LENGTH), scattered(6, LENGTH)
+    part, x, padding_mask = single_part(case[0], length=300).eval(), vectors(6, LENGTH), scattered(6, LENGTH)
     torch.save(part.state_dict(), tmp_path / "part")
-    other = lone(case[0], length=300).eval()
+    other = single_part(case[0], length=300).eval()
     for parameter in other.parameters():
         torch.nn.init.normal_(parameter)
     other.load_state_dict(torch.load(tmp_path / "part", weights_only=True))
-    assert torch.equal(run(other, x, valid, case[1]), run(part, x, valid, case[1]))
+    assert torch.equal(run(other, x, padding_mask, case[1]), run(part, x, padding_mask, case[1]))
 
 
 def test_no_rows_and_one_token_work(case: tuple[Options, Mask | None]) -> None:
-    part = lone(case[0], length=300).eval()
+    part = single_part(case[0], length=300).eval()
     for rows, length in ((1, 1), (0, 3)):
         place = layout(torch.ones(rows, length, dtype=torch.bool))
-        out = part(vectors(rows, length), None, Scope(place, place, case[1]))
+        out = part(vectors(rows, length), None, AttentionContext(place, place, case[1]))
         assert out.shape == (rows, length, 32) and out.isfinite().all()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import KIT, build, section
-from lone_parts import lone, problems
-from long_rows import CLOSE, check_gradients, check_rows_alone, check_watched, run, vectors
+from models.long_sequences import CLOSE, check_gradients, check_rows_alone, check_watched, run, vectors
+from models.model_checks import check_encoder
+from models.single_parts import problems, single_part
+from models.tiny_models import KIT, build, section
 from transformers import NystromformerConfig
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
-from whole_models import check_encoder
 
-from kit import KitError, RecipeError, Recorder
-from kit.model.assembly import Assembly
+from kit import AttentionRecorder, KitError, RecipeError
+from kit.model.builder import ModelBuilder
 from kit_attention.nystrom import NystromOptions, pseudoinverse
 from kit_attention.softmax import SoftmaxOptions
 from kit_mask.causal import CausalMask, CausalOptions
@@ -23,7 +23,7 @@ from .alone import heads
 
 @pytest.mark.parametrize("taps", [None, 1, 5])
 def test_it_is_the_formula_of_the_paper(taps: int | None) -> None:
-    part = lone(NystromOptions(heads=4, groups=2, landmarks=4, iterations=40, taps=taps)).eval()
+    part = single_part(NystromOptions(heads=4, kv_heads=2, landmarks=4, iterations=40, taps=taps)).eval()
     x = vectors(1, 32) * 2
     q, k, v = heads(part.query_key_value, x[0], (32, 16, 16), (4, 2, 2))
     out = []
@@ -56,7 +56,7 @@ def test_it_gives_what_the_published_model_gives() -> None:
     theirs = NystromformerSelfAttention(config).double().eval()
     # Theirs starts the inverse from one bound for the whole batch by default; this is its per-matrix way.
     theirs.init_option = "exact"
-    ours = lone(NystromOptions(heads=4, landmarks=4, taps=5)).eval()
+    ours = single_part(NystromOptions(heads=4, landmarks=4, taps=5)).eval()
     pieces = (theirs.query, theirs.key, theirs.value)
     ours.load_state_dict(
         {
@@ -73,8 +73,8 @@ def test_it_gives_what_the_published_model_gives() -> None:
 
 @pytest.mark.parametrize("landmarks", [12, 20])
 def test_with_a_landmark_for_each_token_it_is_softmax(landmarks: int) -> None:
-    part = lone(NystromOptions(heads=4, landmarks=landmarks, iterations=60, taps=None)).eval()
-    exact = lone(SoftmaxOptions(heads=4)).eval()
+    part = single_part(NystromOptions(heads=4, landmarks=landmarks, iterations=60, taps=None)).eval()
+    exact = single_part(SoftmaxOptions(heads=4)).eval()
     exact.load_state_dict(part.state_dict())
     x, real = vectors(1, 12) * 2, torch.ones(1, 12, dtype=torch.bool)
     assert (run(part, x, real) - run(exact, x, real)).abs().max() < 1e-8
@@ -90,16 +90,16 @@ def test_the_inverse_of_each_matrix_is_its_own_and_zeros_stay() -> None:
 
 @pytest.mark.parametrize("length", [2, 9, 50])
 def test_padding_anywhere_changes_nothing(length: int) -> None:
-    part = lone(NystromOptions(heads=4, groups=2, landmarks=6, taps=5)).eval()
+    part = single_part(NystromOptions(heads=4, kv_heads=2, landmarks=6, taps=5)).eval()
     check_rows_alone(part, length)
     check_watched(part, length)
-    check_rows_alone(part, length, None, lone(RotaryOptions()))
+    check_rows_alone(part, length, None, single_part(RotaryOptions()))
     if length > 2:
         check_gradients(part, length)
 
 
 def test_half_precision_stays_close() -> None:
-    part, x = lone(NystromOptions(heads=4, landmarks=6)).float().eval(), vectors(2, 50).float()
+    part, x = single_part(NystromOptions(heads=4, landmarks=6)).float().eval(), vectors(2, 50).float()
     exact = run(part, x, torch.ones(2, 50, dtype=torch.bool))
     with torch.autocast("cpu", torch.bfloat16):
         close = run(part, x, torch.ones(2, 50, dtype=torch.bool))
@@ -113,16 +113,16 @@ def test_a_model_with_it_holds_what_models_promise() -> None:
 def test_it_cannot_be_given_a_mask_to_leak_through() -> None:
     options = NystromOptions(heads=4, landmarks=3)
     with pytest.raises(RecipeError, match="nystrom attention honours no mask but padding") as caught:
-        Assembly(KIT.registry).model(section("decoder", {"attention": options}))
+        ModelBuilder(KIT.registry).model(section("decoder", {"attention": options}))
     assert "nystrom attention cannot go on token by token" in str(caught.value)
     encoder = section("encoder", {"attention": options})
     encoder = encoder.model_copy(update={"encoder": encoder.encoder.model_copy(update={"masks": [CausalOptions()]})})
     with pytest.raises(RecipeError, match="nystrom attention honours no mask but padding"):
-        Assembly(KIT.registry).model(encoder)
+        ModelBuilder(KIT.registry).model(encoder)
     for watched in (False, True):
-        watcher = {"watcher": Recorder()} if watched else {}
+        observer = {"observer": AttentionRecorder()} if watched else {}
         with pytest.raises(KitError, match="it would show what the mask hides"):
-            run(lone(options), vectors(1, 4), torch.ones(1, 4, dtype=torch.bool), CausalMask(), **watcher)
+            run(single_part(options), vectors(1, 4), torch.ones(1, 4, dtype=torch.bool), CausalMask(), **observer)
 
 
 def test_bad_options_are_mistakes() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import build
-from lone_parts import dims, lone, site
-from long_rows import (
+from models.long_sequences import (
     CLOSE,
     check_future_exactly,
     check_gradients,
@@ -16,7 +14,9 @@ from long_rows import (
     run,
     vectors,
 )
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.single_parts import build_context, dims, single_part
+from models.tiny_models import build
 
 from kit_attention.performer import PerformerOptions, orthogonal_directions
 from kit_attention.softmax import SoftmaxOptions
@@ -37,11 +37,11 @@ def test_directions_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
 @pytest.mark.parametrize("mask", [None, CausalMask()])
 def test_many_features_come_close_to_softmax_as_noise_does(mask: CausalMask | None) -> None:
     x, real = vectors(1, 60) / 2, torch.ones(1, 60, dtype=torch.bool)
-    exact = lone(SoftmaxOptions(heads=4)).eval()
+    exact = single_part(SoftmaxOptions(heads=4)).eval()
     wanted = run(exact, x, real, mask)
     counts, errors = (16, 256, 20_000), []
     for features in counts:
-        part = lone(PerformerOptions(heads=4, features=features)).eval()
+        part = single_part(PerformerOptions(heads=4, features=features)).eval()
         part.load_state_dict({**exact.state_dict(), "directions_ME": part.directions_ME})
         errors.append(((run(part, x, real, mask) - wanted).norm() / wanted.norm()).item())
     # The noise of a mean falls with the square root of how many are averaged; a bias would stay.
@@ -50,7 +50,7 @@ def test_many_features_come_close_to_softmax_as_noise_does(mask: CausalMask | No
 
 
 def test_weights_are_proportional_to_the_product_of_features() -> None:
-    part, x = lone(PerformerOptions(heads=4, features=10)).eval(), vectors(1, 70)
+    part, x = single_part(PerformerOptions(heads=4, features=10)).eval(), vectors(1, 70)
     q, k, v = heads(part.query_key_value, x[0], (32, 32, 32), (4, 4, 4))
     q, k = (
         torch.exp(each @ part.directions_ME.T * 8**-0.25 - each.square().sum(-1, keepdim=True) * 8**-0.5 / 2)
@@ -65,7 +65,7 @@ def test_weights_are_proportional_to_the_product_of_features() -> None:
 
 def test_directions_come_from_the_seed_and_the_layer_and_are_saved() -> None:
     def directions(seed: int, layer: int) -> torch.Tensor:
-        part = site().at(layer=layer).build(PerformerOptions(heads=4, seed=seed), dims())
+        part = build_context().at(layer=layer).build(PerformerOptions(heads=4, seed=seed), dims())
         return part.state_dict()["directions_ME"]
 
     torch.manual_seed(1)
@@ -77,22 +77,22 @@ def test_directions_come_from_the_seed_and_the_layer_and_are_saved() -> None:
 
 @pytest.mark.parametrize("mask", [None, CausalMask()])
 def test_padding_anywhere_changes_nothing(mask: CausalMask | None) -> None:
-    part = lone(PerformerOptions(heads=4, groups=2)).eval()
+    part = single_part(PerformerOptions(heads=4, kv_heads=2)).eval()
     check_rows_alone(part, 100, mask)
     check_watched(part, 100, mask)
     check_gradients(part, 100, mask)
 
 
 def test_the_future_changes_no_bit_of_the_past() -> None:
-    check_future_exactly(lone(PerformerOptions(heads=4)).eval(), 200, CausalMask())
+    check_future_exactly(single_part(PerformerOptions(heads=4)).eval(), 200, CausalMask())
 
 
 def test_pieces_give_what_the_whole_gives() -> None:
-    check_steps(lone(PerformerOptions(heads=4)).eval(), 21, CausalMask())
+    check_steps(single_part(PerformerOptions(heads=4)).eval(), 21, CausalMask())
 
 
 def test_large_vectors_stay_finite() -> None:
-    part, x = lone(PerformerOptions(heads=4)).float().eval(), (vectors(1, 50) * 50).float().requires_grad_()
+    part, x = single_part(PerformerOptions(heads=4)).float().eval(), (vectors(1, 50) * 50).float().requires_grad_()
     out = run(part, x, torch.ones(1, 50, dtype=torch.bool), CausalMask())
     out.sum().backward()
     assert out.isfinite().all() and x.grad is not None and x.grad.isfinite().all()

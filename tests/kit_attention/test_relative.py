@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, section
+from models.tiny_models import KIT, section
 from torch import Tensor
 
-from kit import Layout, Options, Problem, Tokens
-from kit.model.assembly import Assembly
+from kit import BatchLayout, Options, Problem, TokenBatch
+from kit.model.builder import ModelBuilder
 from kit_attention.relative import RelativeOptions
 from kit_position.alibi import AlibiOptions
 from kit_position.none import NoneOptions
 from kit_position.rotary import RotaryOptions
 from kit_position.shaw import ShawOptions
 
-from .alone import attention, heads, layout, problems, scope, sees, vectors
+from .alone import attention, context, heads, layout, problems, sees, vectors
 
 
 def wave(distance: int, width: int) -> Tensor:
@@ -29,19 +29,19 @@ def wave(distance: int, width: int) -> Tensor:
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
 @pytest.mark.parametrize("length", [5, 40], ids=["few queries", "many queries"])
-@pytest.mark.parametrize("groups", [3, 1])
-def test_equals_a_loop_over_pairs(causal: bool, length: int, groups: int) -> None:
+@pytest.mark.parametrize("kv_heads", [3, 1])
+def test_equals_a_loop_over_pairs(causal: bool, length: int, kv_heads: int) -> None:
     """Few queries and many take the product with the waves in another order."""
-    part = attention(RelativeOptions(heads=3, groups=groups))
+    part = attention(RelativeOptions(heads=3, kv_heads=kv_heads))
     x = vectors(1, length)
     with torch.no_grad():
-        found = part(x, None, scope(layout(length), causal))[0]
-        q, k, v = heads(part.query_key_value, x[0], (12, 4 * groups, 4 * groups), (3, groups, groups))
+        found = part(x, None, context(layout(length), causal))[0]
+        q, k, v = heads(part.query_key_value, x[0], (12, 4 * kv_heads, 4 * kv_heads), (3, kv_heads, kv_heads))
         for i in (0, 1, length // 2, length - 1):
             given = []
             for h in range(3):
                 seen = [j for j in range(length) if sees(i, j, causal)]
-                g = h * groups // 3
+                g = h * kv_heads // 3
                 u, w = part.content_bias[h, 0], part.distance_bias[h, 0]
                 scores = []
                 for j in seen:
@@ -59,12 +59,12 @@ def test_only_distances_count(causal: bool) -> None:
 
     def numbered(*numbers: int) -> Tensor:
         ids = torch.zeros(1, 5, dtype=torch.long)
-        where = Layout.of(Tokens(ids, facts={"position": torch.tensor([numbers])}))
+        where = BatchLayout.of(TokenBatch(ids, features={"position": torch.tensor([numbers])}))
         with torch.no_grad():
-            found: Tensor = part(x, None, scope(where, causal))
+            found: Tensor = part(x, None, context(where, causal))
         return found
 
-    plain = part(x, None, scope(layout(5), causal)).detach()
+    plain = part(x, None, context(layout(5), causal)).detach()
     assert (numbered(0, 1, 2, 3, 4) - plain).abs().max() < 1e-12
     assert (numbered(1000, 1001, 1002, 1003, 1004) - plain).abs().max() < 1e-12
     assert (numbered(0, 3, 6, 9, 12) - plain).abs().max() > 1e-3
@@ -75,8 +75,8 @@ def test_only_distances_count(causal: bool) -> None:
 def test_order_matters_without_any_other_position() -> None:
     part = attention(RelativeOptions(heads=3))
     x = vectors(1, 5)
-    turned = part(x.flip(1), None, scope(layout(5))).flip(1)
-    assert (turned - part(x, None, scope(layout(5)))).abs().max() > 1e-3
+    turned = part(x.flip(1), None, context(layout(5))).flip(1)
+    assert (turned - part(x, None, context(layout(5)))).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("position", [RotaryOptions(), AlibiOptions(), ShawOptions()], ids=lambda options: options.use)
@@ -92,7 +92,7 @@ def test_reads_no_memory() -> None:
 
 
 def check(family: str, layer: dict[str, Any], **changes: Any) -> list[Problem]:
-    return list(Assembly(KIT.registry).check(section(family, layer, **changes)))
+    return list(ModelBuilder(KIT.registry).check(section(family, layer, **changes)))
 
 
 def test_an_odd_width_is_refused() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import build
-from lone_parts import lone, problems
-from long_rows import (
+from models.long_sequences import (
     CLOSE,
     check_future_exactly,
     check_gradients,
@@ -16,9 +14,11 @@ from long_rows import (
     run,
     vectors,
 )
-from whole_models import check_encoder, check_future, check_packing, check_padding, check_rows
-from whole_models import check_gradients as check_model_gradients
-from whole_models import check_steps as check_model_steps
+from models.model_checks import check_encoder, check_future, check_packing, check_padding, check_rows
+from models.model_checks import check_gradients as check_model_gradients
+from models.model_checks import check_steps as check_model_steps
+from models.single_parts import problems, single_part
+from models.tiny_models import build
 
 from kit import KitError, Options
 from kit_attention.retention import RetentionOptions
@@ -34,7 +34,7 @@ from .alone import heads
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [1, 128, 300])
 def test_it_is_the_recurrence_of_the_paper(length: int, causal: bool, norm: str) -> None:
-    part = lone(RetentionOptions(heads=4, groups=2, value_width=6, forgetting=3.0, norm=norm)).eval()
+    part = single_part(RetentionOptions(heads=4, kv_heads=2, value_head_dim=6, forgetting=3.0, norm=norm)).eval()
     x = vectors(1, length)
     q, k, v = heads(part.query_key_value, x[0], (32, 16, 12), (4, 2, 2))
     out = torch.zeros(length, 4, 6, dtype=torch.float64)
@@ -68,41 +68,41 @@ def test_it_is_the_recurrence_of_the_paper(length: int, causal: bool, norm: str)
 def test_the_parallel_form_agrees_and_padding_changes_nothing(
     mask: CausalMask | None, position: Options | None
 ) -> None:
-    part = lone(RetentionOptions(heads=4, groups=2)).eval()
-    placed = None if position is None else lone(position, causal=True, length=300)
+    part = single_part(RetentionOptions(heads=4, kv_heads=2)).eval()
+    placed = None if position is None else single_part(position, causal=True, length=300)
     check_rows_alone(part, 200, mask, placed)
     check_watched(part, 200, mask, placed)
 
 
 @pytest.mark.parametrize("mask", [None, CausalMask()])
 def test_gradients_reach_everything(mask: CausalMask | None) -> None:
-    check_gradients(lone(RetentionOptions(heads=4, groups=2)).eval(), 150, mask)
+    check_gradients(single_part(RetentionOptions(heads=4, kv_heads=2)).eval(), 150, mask)
 
 
 def test_the_recurrent_form_agrees() -> None:
-    check_steps(lone(RetentionOptions(heads=4, groups=2)).eval(), 21, CausalMask())
-    check_steps(lone(RetentionOptions(heads=4)).eval(), 270, CausalMask())
-    check_steps(lone(RetentionOptions(heads=4)).eval(), 12, CausalMask(), lone(RotaryOptions()))
+    check_steps(single_part(RetentionOptions(heads=4, kv_heads=2)).eval(), 21, CausalMask())
+    check_steps(single_part(RetentionOptions(heads=4)).eval(), 270, CausalMask())
+    check_steps(single_part(RetentionOptions(heads=4)).eval(), 12, CausalMask(), single_part(RotaryOptions()))
 
 
 def test_the_future_changes_no_bit_of_the_past() -> None:
-    check_future_exactly(lone(RetentionOptions(heads=4)).eval(), 300, CausalMask())
+    check_future_exactly(single_part(RetentionOptions(heads=4)).eval(), 300, CausalMask())
 
 
 def test_heads_forget_at_rates_that_halve() -> None:
-    part = lone(RetentionOptions(heads=4)).eval()
+    part = single_part(RetentionOptions(heads=4)).eval()
     lost = 1 - part.log_rate_H.exp()
     assert torch.allclose(lost, torch.tensor([1 / 32, 1 / 64, 1 / 128, 1 / 256], dtype=torch.float64))
 
 
 def test_another_mask_is_never_left_out_silently() -> None:
-    part = lone(RetentionOptions(heads=4)).eval()
+    part = single_part(RetentionOptions(heads=4)).eval()
     with pytest.raises(KitError, match="honours no mask but causal"):
         run(part, vectors(1, 3), torch.ones(1, 3, dtype=torch.bool), DocumentMask())
 
 
 def test_models_with_it_hold_what_models_promise() -> None:
-    layer = {"attention": RetentionOptions(heads=4, groups=2, value_width=12)}
+    layer = {"attention": RetentionOptions(heads=4, kv_heads=2, value_head_dim=12)}
     model = build("decoder", layer)
     for check in (check_padding, check_future, check_model_steps, check_rows, check_packing, check_model_gradients):
         check(model)
@@ -110,7 +110,7 @@ def test_models_with_it_hold_what_models_promise() -> None:
 
 
 def test_options_that_leave_nothing_are_mistakes() -> None:
-    (problem,) = problems(RetentionOptions(heads=4, value_width=1))
+    (problem,) = problems(RetentionOptions(heads=4, value_head_dim=1))
     assert problem.path[-1] == "norm"
-    assert not problems(RetentionOptions(heads=4, value_width=1, norm="rms"))
+    assert not problems(RetentionOptions(heads=4, value_head_dim=1, norm="rms"))
     assert problems(RetentionOptions(heads=4, dropout=0.1))[0].path[-1] == "dropout"

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import torch
 
-from kit import Recorder
+from kit import AttentionRecorder
 from kit_attention.sigmoid import SigmoidOptions
 
-from .alone import attention, heads, layout, scope, sees, vectors
+from .alone import attention, context, heads, layout, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
 @pytest.mark.parametrize("count", ["length", "seen"])
 def test_equals_a_sigmoid_of_each_pair(count: Any, causal: bool) -> None:
     part = attention(SigmoidOptions(heads=3, count=count), length=40)
-    x, recorder = vectors(2, 5), Recorder()
+    x, recorder = vectors(2, 5), AttentionRecorder()
     with torch.no_grad():
-        found = part(x, None, scope(layout(5, 3), causal, watcher=recorder))
+        found = part(x, None, context(layout(5, 3), causal, observer=recorder))
     (weights,) = recorder.by_site.values()
     for row, length in enumerate((5, 3)):
         with torch.no_grad():
@@ -46,7 +46,7 @@ def test_weights_begin_near_one_over_n() -> None:
     with torch.no_grad():
         part.query_key_value.weight.zero_()
         part.query_key_value.bias.zero_()
-    recorder = Recorder()
-    part(vectors(1, 200), None, scope(layout(200), watcher=recorder))
+    recorder = AttentionRecorder()
+    part(vectors(1, 200), None, context(layout(200), observer=recorder))
     (weights,) = recorder.by_site.values()
     assert (weights.sum(-1) - 1).abs().max() < 0.01

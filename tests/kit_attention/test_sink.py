@@ -9,10 +9,10 @@ import pytest
 import torch
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
-from kit import Recorder
+from kit import AttentionRecorder
 from kit_attention.sink import SinkOptions
 
-from .alone import attention, heads, layout, scope, sees, vectors
+from .alone import attention, context, heads, layout, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
@@ -23,9 +23,9 @@ def test_equals_a_softmax_with_one_more_term_below(logit: Any, causal: bool) -> 
     if logit == "learned":
         sinks = [-1.0, 0.5, 2.0]
         part.sink.data.copy_(torch.tensor(sinks).view(3, 1, 1))
-    x, recorder = vectors(1, 5), Recorder()
+    x, recorder = vectors(1, 5), AttentionRecorder()
     with torch.no_grad():
-        found = part(x, None, scope(layout(5), causal, watcher=recorder))[0]
+        found = part(x, None, context(layout(5), causal, observer=recorder))[0]
         q, k, v = heads(part.query_key_value, x[0], (12, 12, 12), (3, 3, 3))
     (weights,) = recorder.by_site.values()
     for i in range(5):
@@ -48,7 +48,7 @@ class Sinks(torch.nn.Module):
 
 
 def test_is_the_sink_of_gpt_oss() -> None:
-    part = attention(SinkOptions(heads=4, groups=2, key_width=3))
+    part = attention(SinkOptions(heads=4, kv_heads=2, head_dim=3))
     part.sink.data.copy_(torch.randn(4, 1, 1))
     x = vectors(2, 5)
     with torch.no_grad():
@@ -56,7 +56,7 @@ def test_is_the_sink_of_gpt_oss() -> None:
         q, k, v = (t.unflatten(-1, (-1, 3)).transpose(1, 2) for t in (q, k, v))
         hidden = torch.full((5, 5), float("-inf"), dtype=torch.float64).triu(1)
         wanted, _ = eager_attention_forward(Sinks(part.sink.flatten()), q, k, v, hidden, scaling=3**-0.5)
-        found = part(x, None, scope(layout(5, 5), causal=True))
+        found = part(x, None, context(layout(5, 5), causal=True))
         assert (found - part.output(wanted.flatten(2))).abs().max() < 1e-12
 
 

@@ -11,7 +11,7 @@ from kit_attention.softmax import SoftmaxOptions
 from kit_attention.talking_heads import TalkingHeadsOptions
 from kit_position.none import NoneOptions
 
-from .alone import attention, heads, layout, scope, sees, site, vectors
+from .alone import attention, build_context, context, heads, layout, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
@@ -21,7 +21,7 @@ def test_mixes_scores_before_and_weights_after_the_softmax(causal: bool) -> None
     part.mix_scores.data, part.mix_weights.data = before, after
     x = vectors(1, 4)
     with torch.no_grad():
-        found = part(x, None, scope(layout(4), causal))[0]
+        found = part(x, None, context(layout(4), causal))[0]
         q, k, v = heads(part.query_key_value, x[0], (12, 12, 12), (3, 3, 3))
         for i in range(4):
             scores = torch.full((3, 4), float("-inf"), dtype=torch.float64)
@@ -45,8 +45,8 @@ class Slopes(Position):
 def test_begins_as_plain_attention() -> None:
     talking, plain = attention(TalkingHeadsOptions(heads=3)), attention(SoftmaxOptions(heads=3))
     plain.load_state_dict({name: value for name, value in talking.state_dict().items() if "mix" not in name})
-    slopes = Slopes(NoneOptions(), plain.dims, site())
-    where = scope(layout(5, 2), position=slopes)
+    slopes = Slopes(NoneOptions(), plain.dims, build_context())
+    where = context(layout(5, 2), position=slopes)
     assert (talking(vectors(2, 5), None, where) - plain(vectors(2, 5), None, where)).abs().max() < 1e-12
 
 
@@ -57,5 +57,5 @@ def test_what_a_position_adds_stays_with_its_head() -> None:
     talking.mix_scores.data.zero_()
     plain.query_key_value.weight.data[:12].zero_()
     plain.query_key_value.bias.data[:12].zero_()
-    where = scope(layout(5), position=Slopes(NoneOptions(), plain.dims, site()))
+    where = context(layout(5), position=Slopes(NoneOptions(), plain.dims, build_context()))
     assert (talking(vectors(1, 5), None, where) - plain(vectors(1, 5), None, where)).abs().max() < 1e-12

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kit import Recorder
+from kit import AttentionRecorder
 from kit_attention.softmax import SoftmaxOptions
 from kit_attention.topk import TopkOptions
 
-from .alone import attention, heads, layout, scope, sees, vectors
+from .alone import attention, context, heads, layout, sees, vectors
 
 
 @pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
 @pytest.mark.parametrize("keep", [1, 2, 4])
 def test_keeps_the_best_that_a_query_may_see(keep: int, causal: bool) -> None:
     part = attention(TopkOptions(heads=3, keep=keep))
-    x, recorder = vectors(2, 6), Recorder()
+    x, recorder = vectors(2, 6), AttentionRecorder()
     with torch.no_grad():
-        found = part(x, None, scope(layout(6, 4), causal, watcher=recorder))
+        found = part(x, None, context(layout(6, 4), causal, observer=recorder))
     (weights,) = recorder.by_site.values()
     for row, length in enumerate((6, 4)):
         with torch.no_grad():
@@ -39,16 +39,16 @@ def test_keeping_all_is_plain_attention() -> None:
     few, plain = attention(TopkOptions(heads=3, keep=9)), attention(SoftmaxOptions(heads=3))
     plain.load_state_dict(few.state_dict())
     for length in (5, 9, 10):
-        same = few(vectors(1, length), None, scope(layout(length))) - plain(
-            vectors(1, length), None, scope(layout(length))
+        same = few(vectors(1, length), None, context(layout(length))) - plain(
+            vectors(1, length), None, context(layout(length))
         )
         assert (same.abs().max() < 1e-12) == (length <= 9)
 
 
 def test_keys_that_tie_are_kept_together() -> None:
     part = attention(TopkOptions(heads=1, keep=1))
-    recorder = Recorder()
-    part(vectors(1, 1).expand(1, 3, 12), None, scope(layout(3), watcher=recorder))
+    recorder = AttentionRecorder()
+    part(vectors(1, 1).expand(1, 3, 12), None, context(layout(3), observer=recorder))
     (weights,) = recorder.by_site.values()
     assert (weights - 1 / 3).abs().max() < 1e-12
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import build, texts
-from lone_parts import lone, problems
-from long_rows import (
+from models.long_sequences import (
     CLOSE,
     check_future_exactly,
     check_gradients,
@@ -17,9 +15,11 @@ from long_rows import (
     run,
     vectors,
 )
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.single_parts import problems, single_part
+from models.tiny_models import build, random_tokens
 
-from kit import Layout, Options, Recorder, Scope
+from kit import AttentionContext, AttentionRecorder, BatchLayout, Options
 from kit_attention.softmax import SoftmaxOptions
 from kit_attention.window import WindowOptions
 from kit_mask.causal import CausalMask
@@ -42,7 +42,7 @@ POSITIONS = [RotaryOptions(), AlibiOptions(direction="symmetric"), T5Options(), 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_query_takes_the_values_of_its_window(size: int, causal: bool) -> None:
-    part, length = lone(WindowOptions(heads=2, groups=1, size=size)).eval(), 150
+    part, length = single_part(WindowOptions(heads=2, kv_heads=1, size=size)).eval(), 150
     x = vectors(1, length)
     q, k, v = heads(part.query_key_value, x[0], (32, 16, 16), (2, 1, 1))
     rows = []
@@ -58,7 +58,7 @@ def test_a_query_takes_the_values_of_its_window(size: int, causal: bool) -> None
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("size", SIZES)
 def test_padding_anywhere_changes_nothing(size: int, mask: CausalMask | None) -> None:
-    part = lone(WindowOptions(heads=4, groups=2, size=size)).eval()
+    part = single_part(WindowOptions(heads=4, kv_heads=2, size=size)).eval()
     check_rows_alone(part, 200, mask)
     weights = check_watched(part, 200, mask)
     assert (weights.count_nonzero(-1) <= (size if mask else 2 * size - 1)).all()
@@ -68,8 +68,8 @@ def test_padding_anywhere_changes_nothing(size: int, mask: CausalMask | None) ->
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("options", POSITIONS, ids=lambda options: options.use)
 def test_positions_work_in_blocks(options: Options, mask: CausalMask | None) -> None:
-    part = lone(WindowOptions(heads=4, size=20), length=300).eval()
-    position = lone(options, length=300)
+    part = single_part(WindowOptions(heads=4, size=20), length=300).eval()
+    position = single_part(options, length=300)
     check_rows_alone(part, 200, mask, position)
     check_watched(part, 200, mask, position)
     if mask is not None:
@@ -78,28 +78,28 @@ def test_positions_work_in_blocks(options: Options, mask: CausalMask | None) -> 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_future_changes_no_bit_of_the_past(size: int) -> None:
-    check_future_exactly(lone(WindowOptions(heads=4, size=size)).eval(), 260, CausalMask())
+    check_future_exactly(single_part(WindowOptions(heads=4, size=size)).eval(), 260, CausalMask())
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 64])
 def test_pieces_give_what_the_whole_gives(size: int) -> None:
-    check_steps(lone(WindowOptions(heads=4, groups=2, size=size)).eval(), 21, CausalMask())
+    check_steps(single_part(WindowOptions(heads=4, kv_heads=2, size=size)).eval(), 21, CausalMask())
 
 
 def test_a_long_piece_after_a_remembered_one_works_in_blocks() -> None:
-    part = lone(WindowOptions(heads=4, size=6)).eval()
+    part = single_part(WindowOptions(heads=4, size=6)).eval()
     check_steps(part, 300, CausalMask())
 
 
 @torch.no_grad()
 def test_what_is_remembered_does_not_grow() -> None:
-    part, state, read, mask = lone(WindowOptions(heads=4, size=5)).eval(), None, None, CausalMask()
+    part, state, read, mask = single_part(WindowOptions(heads=4, size=5)).eval(), None, None, CausalMask()
     state, sizes = part.start(), []
     for at in range(30):
-        new = Layout((2, 1), torch.device("cpu"), offset=at)
+        new = BatchLayout((2, 1), torch.device("cpu"), offset=at)
         read = new if read is None else read.join(new)
-        recorder = Recorder()
-        part(vectors(2, 1, seed=at), None, Scope(new, read, mask, watcher=recorder), state)
+        recorder = AttentionRecorder()
+        part(vectors(2, 1, seed=at), None, AttentionContext(new, read, mask, observer=recorder), state)
         sizes.append(state.bytes)
         (weights,) = recorder.by_site.values()
         assert weights.shape == (2, 4, 1, at + 1)
@@ -109,36 +109,38 @@ def test_what_is_remembered_does_not_grow() -> None:
 
 @torch.no_grad()
 def test_masks_that_need_facts_are_honoured_in_blocks() -> None:
-    part, length = lone(WindowOptions(heads=4, size=30)).eval(), 230
+    part, length = single_part(WindowOptions(heads=4, size=30)).eval(), 230
     x, real = vectors(2, length), torch.ones(2, length, dtype=torch.bool)
     documents = torch.stack([torch.arange(length) // 90, torch.arange(length) // 17])
-    found = run(part, x, real, DocumentMask() & CausalMask(), facts={"document": documents})
+    found = run(part, x, real, DocumentMask() & CausalMask(), features={"document": documents})
     for row, first, last in ((0, 90, 180), (1, 17, 34), (1, 34, 51)):
         alone = run(part, x[row : row + 1, first:last], real[:1, first:last], CausalMask())[0]
         assert (found[row, first:last] - alone).abs().max() < CLOSE
 
 
 def test_weights_are_dropped_in_training_only() -> None:
-    part, x = lone(WindowOptions(heads=4, size=9, dropout=0.5)), vectors(1, 300)
+    part, x = single_part(WindowOptions(heads=4, size=9, dropout=0.5)), vectors(1, 300)
     real = torch.ones(1, 300, dtype=torch.bool)
     assert not torch.equal(run(part, x, real), run(part, x, real))
     assert torch.equal(run(part.eval(), x, real), run(part, x, real))
 
 
 def test_gradients_are_right() -> None:
-    part = lone(WindowOptions(heads=1, size=3), width=2).eval()
+    part = single_part(WindowOptions(heads=1, size=3), width=2).eval()
     place = layout(torch.arange(140)[None] < 135)
     x = vectors(1, 140, 2).requires_grad_()
     inputs, directions = (x,), torch.randn(1, 140, 2, dtype=torch.float64)
     assert torch.autograd.gradcheck(
-        lambda y: (part(y, None, Scope(place, place, CausalMask())) * directions)[:, :135].sum(), inputs, fast_mode=True
+        lambda y: (part(y, None, AttentionContext(place, place, CausalMask())) * directions)[:, :135].sum(),
+        inputs,
+        fast_mode=True,
     )
 
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_a_text_of_several_stretches_equals_a_dense_mask_in_values_and_gradients(mask: CausalMask | None) -> None:
-    part = lone(WindowOptions(heads=2, size=70), width=4).eval()
-    dense = lone(SoftmaxOptions(heads=2), width=4).eval()
+    part = single_part(WindowOptions(heads=2, size=70), width=4).eval()
+    dense = single_part(SoftmaxOptions(heads=2), width=4).eval()
     dense.load_state_dict(part.state_dict())
     near = WindowMask(WindowMask.options_type.model_validate({"use": "window", "size": 70}))
     real = torch.arange(2100)[None] < torch.tensor([[2100], [1500]])
@@ -152,12 +154,12 @@ def test_a_text_of_several_stretches_equals_a_dense_mask_in_values_and_gradients
 
 
 def test_models_with_it_hold_what_models_promise() -> None:
-    layer = {"attention": WindowOptions(heads=4, groups=2, size=3), "position": NoneOptions()}
+    layer = {"attention": WindowOptions(heads=4, kv_heads=2, size=3), "position": NoneOptions()}
     check_decoder(build("decoder", layer))
     check_encoder(build("encoder", layer))
     rotary = build("decoder", {**layer, "position": RotaryOptions()})
     check_decoder(rotary)
-    assert rotary(target=texts(1)).isfinite().all()
+    assert rotary(target=random_tokens(1)).isfinite().all()
 
 
 def test_a_window_longer_than_the_text_is_a_mistake() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT
+from models.searches import SEARCHES, make_search
+from models.table_decoder import TableDecoder, ask
+from models.tiny_models import KIT
 from pydantic import ValidationError
-from searches import SEARCHES, make_search
-from tables import TableDecoder, ask
 
-from kit import Constraint, History, KitError, Tokens
+from kit import Constraint, History, KitError, TokenBatch
 from kit_constraint.allowed import AllowedConstraint, AllowedOptions
 from kit_constraint.ending import EndingConstraint, EndingOptions
 from kit_constraint.forbidden import ForbiddenConstraint, ForbiddenOptions
@@ -36,8 +36,8 @@ EVEN = {tuple(4 if token == 2 else token for token in prefix): row for prefix, r
 class SeenTable(TableDecoder):
     """A table that shows a vector for each token it reads, as contrastive search wants."""
 
-    def step(self, tokens: Tokens | torch.Tensor, last: bool = False) -> torch.Tensor:
-        angle_RL1 = Tokens.of(tokens).ids[:, :, None] * 0.4
+    def step(self, tokens: TokenBatch | torch.Tensor, last: bool = False) -> torch.Tensor:
+        angle_RL1 = TokenBatch.of(tokens).ids[:, :, None] * 0.4
         self.vectors = torch.cat([angle_RL1.cos(), angle_RL1.sin()], 2)
         return super().step(tokens, last)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from searches import make_search
-from tables import LETTERS, TableDecoder, ask
+from models.searches import make_search
+from models.table_decoder import LETTERS, TableDecoder, ask
 
 from kit import History, KitError
 from kit_constraint.ending import EndingConstraint, EndingOptions

@@ -8,7 +8,7 @@ from kit import Data
 from kit_data import kit_components
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-PARTS = {part.part_name(): part for part in kit_components()}
+PARTS = {part.name(): part for part in kit_components()}
 
 
 @pytest.fixture(autouse=True)

@@ -64,16 +64,16 @@ def value_of(source):
 
 
 def test_test_sequences_can_be_longer_than_any_trained_on(make):
-    data = make("copy", shortest=2, longest=5, test_longest=9, **SMALL)
+    data = make("copy", min_length=2, max_length=5, test_max_length=9, **SMALL)
     lengths = {split: {len(example.source.split()) for example in data.open(split)} for split in data.splits()}
     assert lengths == {"train": {2, 3, 4, 5}, "validation": {2, 3, 4, 5}, "test": {6, 7, 8, 9}}
     sums = make("addition", digits=2, test_digits=4, **SMALL)
-    longest = [max(map(len, example.source.split("+"))) for example in sums.open("test")]
-    assert min(longest) == 3 and max(longest) == 4
+    max_length = [max(map(len, example.source.split("+"))) for example in sums.open("test")]
+    assert min(max_length) == 3 and max(max_length) == 4
 
 
 def test_listops_keeps_to_its_limits_and_names_all_ten_classes(make):
-    data = make("listops", depth=2, arguments=3, longest=12, **SMALL)
+    data = make("listops", max_depth=2, max_args=3, max_length=12, **SMALL)
     for example in data.open("train"):
         assert len(example.source.split()) <= 12
     assert data.labels() == tuple("0123456789") and data.task == "labelled"
@@ -81,14 +81,14 @@ def test_listops_keeps_to_its_limits_and_names_all_ten_classes(make):
 
 def test_a_task_that_is_too_small_for_three_splits_says_so(make):
     with pytest.raises(DataError, match=r"copy: 10000 draws gave no example for the .* split"):
-        make("copy", symbols=1, longest=1).prepare()
+        make("copy", symbols=1, max_length=1).prepare()
 
 
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("copy", {"shortest": 5, "longest": 4}),
-        ("sort", {"longest": 9, "test_longest": 9}),
+        ("copy", {"min_length": 5, "max_length": 4}),
+        ("sort", {"max_length": 9, "test_max_length": 9}),
         ("addition", {"digits": 3, "test_digits": 2}),
         ("recall", {"pairs": 5, "keys": 4}),
     ],

@@ -1,8 +1,8 @@
 import pytest
 
 from kit import DataError, Example
-from kit.data.encoding import encode_split
-from kit.data.tokenizing import Tokenizers
+from kit.data.token_store import encode_split
+from kit.data.tokenizers import Tokenizers
 from kit_tokenizer import kit_components as tokenizer_parts
 
 EXAMPLES = [Example("good, really\ngood", label="yes"), Example("bad", label="no")]
@@ -52,7 +52,7 @@ def test_a_malformed_file_is_named(make, file, name, content, options, message):
 
 def test_a_label_that_training_never_shows_is_named_with_its_line(make, file, tmp_path):
     data = make("labelled_text", train=file("a.tsv", "yes\ta\nno\tb\n"), validation=file("v.tsv", "yes\ta\nmaybe\tb\n"))
-    part = next(part for part in tokenizer_parts() if part.part_name() == "bytes")
+    part = next(part for part in tokenizer_parts() if part.name() == "bytes")
     tokenizer = part(part.options_type())
     tokenizer.train([])
     with pytest.raises(DataError, match=r"v\.tsv:2: the label 'maybe' is one that no training .*'no', 'yes'"):

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from kit_data.adding import AddingData, AddingOptions
 from kit_data.copy_memory import CopyMemoryData, CopyMemoryOptions
 from kit_data.distant_recall import DistantRecallData, DistantRecallOptions
-from kit_data.homonyms import MERGED, TOPICS, HomonymsData, HomonymsOptions
+from kit_data.homonyms import PSEUDOWORDS, TOPICS, HomonymsData, HomonymsOptions
 from kit_data.two_lookups import TwoLookupsData, TwoLookupsOptions
 
 
@@ -21,7 +21,7 @@ def test_copy_memory_wants_the_symbols_after_the_silence():
 
 
 def test_adding_wants_the_sum_of_the_two_marked_numbers_one_in_each_half():
-    data = AddingData(AddingOptions(distance=11, largest=6))
+    data = AddingData(AddingOptions(distance=11, max_number=6))
     sums = []
     for example in data.open("train")[:300]:
         words = example.source.split()
@@ -34,15 +34,15 @@ def test_adding_wants_the_sum_of_the_two_marked_numbers_one_in_each_half():
 
 
 def test_distant_recall_answers_each_question_in_turn():
-    data = DistantRecallData(DistantRecallOptions(distance=5, pairs=4, asked=3, keys=6, values=5))
+    data = DistantRecallData(DistantRecallOptions(distance=5, pairs=4, queries=3, keys=6, values=5))
     for example in data.open("validation")[:50]:
-        given, _, asked = example.source.partition(" ? ")
+        given, _, queries = example.source.partition(" ? ")
         words = given.split()
         values = dict(word.split("=") for word in words[:4])
         assert len(values) == 4 and words[4:] == ["."] * 5
-        assert example.target.split() == [values[key] for key in asked.split()]
-    with pytest.raises(ValidationError, match="asked"):
-        DistantRecallOptions(pairs=2, asked=3)
+        assert example.target.split() == [values[key] for key in queries.split()]
+    with pytest.raises(ValidationError, match="queries"):
+        DistantRecallOptions(pairs=2, queries=3)
 
 
 def test_two_lookups_tells_first_from_second():
@@ -59,20 +59,20 @@ def test_two_lookups_tells_first_from_second():
 
 def test_homonyms_hide_the_sense_and_know_it():
     data = HomonymsData(HomonymsOptions())
-    originals = {word for pair in MERGED.values() for word in pair}
+    originals = {word for pair in PSEUDOWORDS.values() for word in pair}
     texts = [example.source.split() for example in data.open("train")[:300]]
     assert not originals & {word for text in texts for word in text}
-    assert set(MERGED) <= {word for text in texts for word in text}
+    assert set(PSEUDOWORDS) <= {word for text in texts for word in text}
     found = data.occurrences("test", 48)
     assert found == data.occurrences("test", 48)
     for it in found:
-        assert it.text.split()[it.place] == it.word and it.sense in MERGED[it.word]
+        assert it.text.split()[it.word_index] == it.word and it.sense in PSEUDOWORDS[it.word]
     senses = [it.sense for it in found if it.word == "bank"]
     assert senses.count("riverside") == senses.count("lender") == 4
 
 
 def test_a_sentence_is_about_the_topic_of_its_sense():
     for it in HomonymsData(HomonymsOptions(sentences=2)).occurrences("test", 60):
-        topic = next(name for name, words in TOPICS.items() if it.sense in words["thing"])
-        deeds = {deed for name, words in TOPICS.items() if name != topic for deed in words["deed"]}
-        assert not deeds & set(it.text.split())
+        topic = next(name for name, words in TOPICS.items() if it.sense in words["noun"])
+        verbs = {verb for name, words in TOPICS.items() if name != topic for verb in words["verb"]}
+        assert not verbs & set(it.text.split())

@@ -11,7 +11,7 @@ from kit_data import documents
 
 def test_a_whole_file_is_one_document_cut_by_position(make, file):
     text = "".join(f"line {number}\n" for number in range(100))
-    data = make("plain_text", train=file("a.txt", text), test_share=0.2)
+    data = make("plain_text", train=file("a.txt", text), test_fraction=0.2)
     assert data.splits() == ("train", "validation", "test") and data.task == "text"
     parts = ["".join(example.source for example in data.open(split)) for split in data.splits()]
     assert "".join(parts) == text
@@ -23,8 +23,8 @@ def test_a_whole_file_is_one_document_cut_by_position(make, file):
 def test_pieces_of_any_text_join_to_the_text(make, file, text, size, reach):
     name = file("a.txt", text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "PIECE", size)
-        patch.setattr(documents, "REACH", min(reach, size - 4))
+        patch.setattr(documents, "CHUNK_BYTES", size)
+        patch.setattr(documents, "BOUNDARY_REACH", min(reach, size - 4))
         data = make("plain_text", train=name)
         pieces = [*data.open("train"), *data.open("validation")]
     assert "".join(piece.source for piece in pieces) == text.removeprefix("\ufeff")
@@ -32,8 +32,8 @@ def test_pieces_of_any_text_join_to_the_text(make, file, text, size, reach):
 
 
 def test_only_later_pieces_continue_a_document(make, file, monkeypatch):
-    monkeypatch.setattr(documents, "PIECE", 10)
-    monkeypatch.setattr(documents, "REACH", 6)
+    monkeypatch.setattr(documents, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(documents, "BOUNDARY_REACH", 6)
     examples = make("plain_text", train=file("a.txt", "some words on a line\n" * 5)).open("train")
     assert [example.continues for example in examples] == [False] + [True] * (len(examples) - 1)
     assert examples[0].source == "some "
@@ -43,12 +43,12 @@ def test_only_later_pieces_continue_a_document(make, file, monkeypatch):
 def test_documents_stand_between_blank_lines_or_are_lines(make, file, end):
     text = end.join(["", "one", "two", "", "", "three", "", "four"]) + end
     name = file("a.txt", gzip.compress(text.encode()))
-    data = make("plain_text", train=name, documents="blank_line", validation_share=0.34)
+    data = make("plain_text", train=name, documents="blank_line", validation_fraction=0.34)
     examples = data.open("train")
     assert [example.source for example in examples] == [f"one{end}two"]
     assert [example.source for example in pickle.loads(pickle.dumps(examples))] == [f"one{end}two"]
     assert [example.source for example in data.open("validation")] == ["three", "four"]
-    lines = make("plain_text", train=name, documents="line", validation_share=0.5)
+    lines = make("plain_text", train=name, documents="line", validation_fraction=0.5)
     assert [example.source for split in lines.splits() for example in lines.open(split)] == [
         "one",
         "two",
@@ -65,7 +65,7 @@ def test_validation_may_have_a_file_of_its_own(make, file):
 
 def test_what_leaves_nothing_is_refused(make, file):
     with pytest.raises(DataError, match="leave nothing to train on"):
-        make("plain_text", train=file("a.txt", "abc"), validation_share=0.5, test_share=0.5).prepare()
+        make("plain_text", train=file("a.txt", "abc"), validation_fraction=0.5, test_fraction=0.5).prepare()
     with pytest.raises(DataError, match=r"a\.txt: no text is left for the train split"):
         make("plain_text", train=file("a.txt", "one line"), documents="line").prepare()
     with pytest.raises(DataError, match="there is no test split"):

@@ -55,6 +55,6 @@ def test_a_missing_or_damaged_dictionary_is_named(make, file, tmp_path, monkeypa
         with pytest.raises(DataError, match=r"pip install 'kitformer\[demo\]'"):
             make("pronunciations").prepare()
     file("dict", "hello HH AH0 L OW1 # a comment\nworld\n")
-    monkeypatch.setattr(pronunciations, "dictionary", lambda: tmp_path / "dict")
+    monkeypatch.setattr(pronunciations, "dictionary_path", lambda: tmp_path / "dict")
     with pytest.raises(DataError, match=r"dict:2: a word and its phonemes were wanted, found 'world'"):
         make("pronunciations").prepare()

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, build, section, texts
-from whole_models import check_decoder
+from models.model_checks import check_decoder
+from models.tiny_models import KIT, build, random_tokens, section
 
-from kit import Dims, RecipeError, Site
-from kit.model.assembly import Assembly
-from kit_embedding.characters import CharactersOptions
-from kit_embedding.spelling import spell
+from kit import BuildContext, Dims, RecipeError
+from kit.model.builder import ModelBuilder
+from kit_embedding.characters import CharactersOptions, spell
 
 SYMBOLS = ("<padding>", "cat", "cats", "café", "日本", "", "extraordinarily")
 SMALL = CharactersOptions(letter_width=4, spans=[1, 3], filters=2, longest=8)
@@ -20,7 +19,11 @@ SMALL = CharactersOptions(letter_width=4, spans=[1, 3], filters=2, longest=8)
 
 def embedding(options: Any = SMALL, symbols: tuple[str, ...] | None = SYMBOLS) -> Any:
     torch.manual_seed(0)
-    return Site(Assembly(KIT.registry)).build(options, Dims(6, vocabulary=len(SYMBOLS), symbols=symbols)).double()
+    return (
+        BuildContext(ModelBuilder(KIT.registry))
+        .build(options, Dims(6, vocabulary=len(SYMBOLS), symbols=symbols))
+        .double()
+    )
 
 
 def test_the_formula() -> None:
@@ -102,7 +105,7 @@ def test_on_the_meta_device() -> None:
 def test_a_span_longer_than_any_word() -> None:
     options = CharactersOptions(spans=[2, 9], longest=5)
     with pytest.raises(RecipeError) as caught:
-        Assembly(KIT.registry).model(section(embedding=options))
+        ModelBuilder(KIT.registry).model(section(embedding=options))
     assert [str(problem) for problem in caught.value.problems] == [
         "recipe: model.embedding.spans[1]: a filter looks at 9 letters, and the longest word has 5 and two marks\n"
         "    write longest: 7, or a shorter span"
@@ -113,4 +116,4 @@ def test_a_span_longer_than_any_word() -> None:
 def test_whole_models(tie: Any) -> None:
     model = build(embedding=SMALL, tie=tie)
     check_decoder(model, regroups=True)
-    assert model(texts(3), texts(4)).shape == (1, 4, 50)
+    assert model(random_tokens(3), random_tokens(4)).shape == (1, 4, 50)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from builders import KIT, build
-from whole_models import check_decoder
+from models.model_checks import check_decoder
+from models.tiny_models import KIT, build
 
-from kit import DataError, Dims, KitError, Site, Special
-from kit.model.assembly import Assembly
+from kit import BuildContext, DataError, Dims, KitError, Special
+from kit.model.builder import ModelBuilder
 from kit_embedding.pretrained import PretrainedEmbedding, PretrainedOptions
 
 SPECIAL = tuple(f"<{special.name.lower()}>" for special in Special)
@@ -38,7 +38,7 @@ def word2vec_binary(newline: bytes = b"\n") -> bytes:
 def embedding(path: Path, symbols: tuple[str, ...] | None = SYMBOLS, width: int = 3, **options: Any) -> Any:
     torch.manual_seed(0)
     dims = Dims(width, vocabulary=len(SYMBOLS), symbols=symbols)
-    return Site(Assembly(KIT.registry)).build(PretrainedOptions(file=str(path), **options), dims)
+    return BuildContext(ModelBuilder(KIT.registry)).build(PretrainedOptions(file=str(path), **options), dims)
 
 
 FILES = {
@@ -57,7 +57,7 @@ def test_every_format(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixtur
     (tmp_path / name).write_bytes(FILES[name])
     part = embedding(tmp_path / name)
     with caplog.at_level(logging.INFO):
-        part.prepare()
+        part.init_pretrained()
     for token, word in (("cat", "cat"), ("the", "the"), ("▁naïve", "naïve")):
         assert torch.equal(part.table[SYMBOLS.index(token)], torch.tensor(WORDS[word]))
     assert part.found == 3
@@ -67,7 +67,7 @@ def test_every_format(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixtur
 def test_a_file_can_be_told_to_be_binary(tmp_path: Path) -> None:
     (tmp_path / "vectors").write_bytes(word2vec_binary())
     part = embedding(tmp_path / "vectors", format="binary")
-    part.prepare()
+    part.init_pretrained()
     assert part.found == 3
 
 
@@ -76,7 +76,7 @@ def test_lower_case_is_the_last_resort(tmp_path: Path) -> None:
     part = embedding(
         tmp_path / "v.txt", symbols=(*SPECIAL, "PARIS", "Paris", "Cat", "▁CAT", "dog", "cow"), lowercase=True
     )
-    part.prepare()
+    part.init_pretrained()
     assert part.table[len(SPECIAL) :][:4, 0].tolist() == [2, 1, 3, 3]
     assert part.found == 4
 
@@ -84,7 +84,7 @@ def test_lower_case_is_the_last_resort(tmp_path: Path) -> None:
 def test_the_first_of_two_equal_words_counts_and_words_may_hold_spaces(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_bytes(b"cat 1 2 3\ncat 4 5 6\n. . . 7 8 9\n")
     part = embedding(tmp_path / "v.txt", symbols=(*SPECIAL, "cat", ". . .", *"abcd"))
-    part.prepare()
+    part.init_pretrained()
     assert part.table[len(SPECIAL) :][:2].tolist() == [[1, 2, 3], [7, 8, 9]]
 
 
@@ -94,8 +94,8 @@ def test_words_that_the_file_lacks_begin_with_its_mean_and_spread(tmp_path: Path
     (tmp_path / "v.txt").write_bytes(glove(words))
     symbols = (*SPECIAL, "w1", *(f"unknown{number}" for number in range(2000)))
     dims = Dims(3, vocabulary=len(symbols), symbols=symbols)
-    part = Site(Assembly(KIT.registry)).build(PretrainedOptions(file=str(tmp_path / "v.txt")), dims)
-    part.prepare()
+    part = BuildContext(ModelBuilder(KIT.registry)).build(PretrainedOptions(file=str(tmp_path / "v.txt")), dims)
+    part.init_pretrained()
     unknown = part.table[len(SPECIAL) + 1 :]
     assert unknown.mean(0).tolist() == pytest.approx([5, 0, -5], abs=0.4)
     assert unknown.std(0).tolist() == pytest.approx([0.1, 1, 3], rel=0.15)
@@ -104,7 +104,7 @@ def test_words_that_the_file_lacks_begin_with_its_mean_and_spread(tmp_path: Path
 def test_frozen_vectors_are_saved_and_not_trained(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_bytes(glove())
     part = embedding(tmp_path / "v.txt", frozen=True)
-    part.prepare()
+    part.init_pretrained()
     assert list(part.parameters()) == [] and "table" in part.state_dict()
     other = embedding(Path("not there"), frozen=True)
     other.load_state_dict(part.state_dict())
@@ -116,10 +116,10 @@ def test_other_widths_get_a_matrix_that_the_way_back_shares(tmp_path: Path) -> N
     (tmp_path / "v.txt").write_bytes(glove())
     part = embedding(tmp_path / "v.txt", width=5, **{"frozen": True})
     assert part.width == 5
-    wide = Site(Assembly(KIT.registry)).build(
+    wide = BuildContext(ModelBuilder(KIT.registry)).build(
         PretrainedOptions(file=str(tmp_path / "v.txt"), width=3), Dims(5, vocabulary=12, symbols=SYMBOLS)
     )
-    wide.prepare()
+    wide.init_pretrained()
     vectors = torch.stack([wide.up @ wide.table[token] for token in range(12)])
     assert torch.allclose(wide(torch.arange(12)), vectors, atol=1e-6)
     x = torch.randn(5)
@@ -150,7 +150,7 @@ def test_files_that_are_wrong(name: str, tmp_path: Path) -> None:
     file, content, message = WRONG[name]
     (tmp_path / file).write_bytes(content)
     with pytest.raises(DataError) as caught:
-        embedding(tmp_path / file).prepare()
+        embedding(tmp_path / file).init_pretrained()
     assert message in str(caught.value)
 
 
@@ -158,12 +158,12 @@ def test_a_file_that_is_missing_is_missed_only_when_training_begins() -> None:
     part = embedding(Path("nowhere.txt"))
     assert part(torch.tensor([1])).shape == (1, 3)
     with pytest.raises(DataError, match=r"no such file: 'nowhere\.txt'"):
-        part.prepare()
+        part.init_pretrained()
 
 
 def test_vectors_without_words() -> None:
     with pytest.raises(KitError, match="belong to words, and the words of this model are not known"):
-        embedding(Path("nowhere.txt"), symbols=None).prepare()
+        embedding(Path("nowhere.txt"), symbols=None).init_pretrained()
 
 
 def test_a_whole_model() -> None:

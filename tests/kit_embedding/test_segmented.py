@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 import torch
-from builders import build, texts
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import build, random_tokens
 
-from kit import KitError, Tokens
+from kit import KitError, TokenBatch
 from kit_embedding.segmented import SegmentedOptions
 from kit_position.none import NoneOptions
 
 
-def with_segments(tokens: Tokens, segments: int = 3) -> Tokens:
+def with_segments(tokens: TokenBatch, segments: int = 3) -> TokenBatch:
     segment = torch.arange(tokens.ids.numel()).view_as(tokens.ids) % segments
-    return replace(tokens, facts={"segment": segment})
+    return replace(tokens, features={"segment": segment})
 
 
 @pytest.mark.parametrize("scale", [False, True])
@@ -36,24 +36,26 @@ def test_the_formula(scale: bool) -> None:
 
 def test_a_batch_that_does_not_say_is_in_the_first_segment() -> None:
     model = build("encoder", embedding=SegmentedOptions())
-    tokens = texts(5, 8)
-    assert torch.equal(model(tokens), model(replace(tokens, facts={"segment": torch.zeros_like(tokens.ids)})))
-    assert not torch.equal(model(tokens), model(replace(tokens, facts={"segment": torch.ones_like(tokens.ids)})))
+    tokens = random_tokens(5, 8)
+    assert torch.equal(model(tokens), model(replace(tokens, features={"segment": torch.zeros_like(tokens.ids)})))
+    assert not torch.equal(model(tokens), model(replace(tokens, features={"segment": torch.ones_like(tokens.ids)})))
 
 
 @pytest.mark.parametrize("left", [False, True])
 def test_segments_of_packed_tokens(left: bool) -> None:
     model = build("encoder", embedding=SegmentedOptions(segments=3))
-    tokens = with_segments(texts(5, 8, 2, left=left))
-    assert (model(tokens, packed=True) - model(tokens)[tokens.valid]).abs().max() < 1e-10
+    tokens = with_segments(random_tokens(5, 8, 2, left=left))
+    assert (model(tokens, packed=True) - model(tokens)[tokens.padding_mask]).abs().max() < 1e-10
 
 
 def test_segments_step_by_step() -> None:
     model = build("decoder", embedding=SegmentedOptions(segments=3))
-    tokens = with_segments(texts(7, 7))
+    tokens = with_segments(random_tokens(7, 7))
     session = model.start()
     steps = [
-        session.step(Tokens(tokens.ids[:, place, None], facts={"segment": tokens.facts["segment"][:, place, None]}))
+        session.step(
+            TokenBatch(tokens.ids[:, place, None], features={"segment": tokens.features["segment"][:, place, None]})
+        )
         for place in range(7)
     ]
     assert (torch.cat(steps, 1) - model(tokens)).abs().max() < 1e-10
@@ -62,7 +64,7 @@ def test_segments_step_by_step() -> None:
 def test_a_segment_that_is_not_there() -> None:
     model = build("encoder", embedding=SegmentedOptions(segments=2))
     with pytest.raises(KitError, match=r"a token is in segment 2, and the embedding has 2, .* write segments: 3"):
-        model(with_segments(texts(5), segments=3))
+        model(with_segments(random_tokens(5), segments=3))
 
 
 def test_whole_models() -> None:

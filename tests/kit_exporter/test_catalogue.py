@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import KIT
-from exports import exported, subject
+from models.exportable_models import exported, subject
+from models.tiny_models import KIT
 
 from kit import ModelSection, RecipeError
 from kit.laws.matrix import FAMILIES, Matrix
-from kit.recipe.bind import bind
+from kit.recipe.slot_schema import bind
 from kit_exporter.torch_export import TorchExportExporter, TorchExportOptions
 
 MATRIX = Matrix(KIT.registry)
 EXPORTER = TorchExportExporter(TorchExportOptions())
 REFUSED = {
-    ("attention", "blocks"): "its blocks depend on the length",
+    ("attention", "block_sparse"): "its blocks depend on the length",
     ("attention", "fourier"): "a transform is of a length",
 }
 """What has no form for all lengths, and why."""

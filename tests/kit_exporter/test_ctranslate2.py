@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 import torch
-from exports import READER, TRANSLATOR, WRITER, exported, section, subject
-from searches import make_search
+from models.exportable_models import READER, TRANSLATOR, WRITER, exported, section, subject
+from models.searches import make_search
 
-from kit import Problem, Request, Special, Tokens
+from kit import Problem, Request, Special, TokenBatch
 from kit_exporter.ctranslate2 import Ctranslate2Exporter, Ctranslate2Options, vocabulary
-from kit_exporter.terms import NEVER
+from kit_exporter.part_description import SUPPRESSED_IDS
 
 pytest.importorskip("ctranslate2")
 EXPORTER = Ctranslate2Exporter(Ctranslate2Options())
 HEADS = "{use: softmax, heads: 4}"
-FORWARD = "{use: relu, factor: 2}"
+FORWARD = "{use: relu, ffn_multiplier: 2}"
 
 TRANSLATORS: dict[str, list[tuple[str, str]]] = {
     "pre": [],
@@ -30,16 +30,16 @@ TRANSLATORS: dict[str, list[tuple[str, str]]] = {
     "pre without a last norm": [("residual: pre", "residual: pre, final_norm: false")],
     "learned, tied, embedding norm, bias of words": [
         ("position: sinusoidal", "position: learned\ntie: all\nembedding_norm: true"),
-        ("norm: layer", "norm: layer\nhead: {use: language, bias: true, scale: width, cap: 5.0}"),
+        ("norm: layer", "norm: layer\nhead: {use: language, bias: true, scale: width, logit_softcap: 5.0}"),
     ],
-    "groups, rotary, gates, rms": [
-        (HEADS, "{use: softmax, heads: 4, groups: 2, bias: false}"),
+    "kv_heads, rotary, gates, rms": [
+        (HEADS, "{use: softmax, heads: 4, kv_heads: 2, bias: false}"),
         ("position: sinusoidal", "position: rotary"),
         (FORWARD, "{use: swiglu, bias: false}"),
         ("norm: layer", "norm: {use: rms, weight: offset}"),
     ],
     "widths, scale and rank of their own, no position": [
-        (HEADS, "{use: softmax, heads: 4, key_width: 16, scale: 0.5, value_rank: 8}"),
+        (HEADS, "{use: softmax, heads: 4, head_dim: 16, scale: 0.5, value_lora_rank: 8}"),
         ("position: sinusoidal", "position: none"),
         ("{use: token, scale: true}", "{use: factorized, rank: 8}"),
     ],
@@ -50,9 +50,11 @@ WRITERS: dict[str, list[tuple[str, str]]] = {
         ("norm: layer", "norm: rms"),
         ("position: learned", "position: rotary"),
         ("{use: gelu, approximate: tanh}", "{use: swiglu, bias: false}"),
-        (HEADS, "{use: softmax, heads: 4, groups: 2, bias: false}"),
+        (HEADS, "{use: softmax, heads: 4, kv_heads: 2, bias: false}"),
     ],
-    "half turned, neighbours": [("position: learned", "position: {use: rotary, layout: interleaved, share: 0.5}")],
+    "half turned, neighbours": [
+        ("position: learned", "position: {use: rotary, layout: interleaved, rotary_fraction: 0.5}")
+    ],
     "alibi": [("position: learned", "position: alibi")],
 }
 
@@ -90,12 +92,12 @@ def test_beam_search_gives_the_kits_tokens_and_scores(tmp_path: Path) -> None:
 
     given = subject(section(TRANSLATOR, head={"use": "language", "bias": True}))
     model: Any = given.model
-    model.head.bias[list(NEVER)] = -1e4  # CTranslate2 shares out what it suppresses, the kit does not
+    model.head.bias[list(SUPPRESSED_IDS)] = -1e4  # CTranslate2 shares out what it suppresses, the kit does not
     model.head.bias[Special.END] += 4.0
     exported(EXPORTER, given, tmp_path)
     names = vocabulary(given, "decoder")
     sources = torch.randint(6, 40, (12, 7), generator=torch.Generator().manual_seed(1)).tolist()
-    session = model.start(Tokens.from_lists([[*source, int(Special.END)] for source in sources]))
+    session = model.start(TokenBatch.from_lists([[*source, int(Special.END)] for source in sources]))
     ours = [each[0] for each in make_search("beam", {"size": 4}).search(session, Request(length=15))]
     theirs = ctranslate2.Translator(str(tmp_path), intra_threads=1).translate_batch(
         [[names[token] for token in source] for source in sources],
@@ -121,8 +123,8 @@ def test_each_part_that_stands_in_the_way_is_named_with_its_slot() -> None:
         "it knows a decoder that hides the future alone",
         "model.decoder.attention: the attention window is nothing that CTranslate2 can express",
     ]
-    assert refusals(WRITER, (HEADS, "{use: softmax, heads: 4, cap: 5.0}")) == [
-        "model.decoder.attention: the attention softmax has a cap, which CTranslate2 cannot express"
+    assert refusals(WRITER, (HEADS, "{use: softmax, heads: 4, logit_softcap: 5.0}")) == [
+        "model.decoder.attention: the attention softmax has a logit_softcap, which CTranslate2 cannot express"
     ]
     assert refusals(WRITER, ("position: learned", "position: {use: rotary, scaling: {use: ntk, factor: 2.0}}")) == [
         "model.position: the position rotary has a ntk scaling, which CTranslate2 cannot express"
@@ -135,7 +137,7 @@ def test_each_part_that_stands_in_the_way_is_named_with_its_slot() -> None:
 def test_a_part_of_another_package_is_refused_until_it_says_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its name nor what it inherits is taken for granted."""
     from kit_attention.softmax import SoftmaxAttention
-    from kit_exporter.terms import attention
+    from kit_exporter.part_description import attention
 
     class Variant(SoftmaxAttention):
         pass
@@ -145,7 +147,7 @@ def test_a_part_of_another_package_is_refused_until_it_says_what_it_does(monkeyp
     layer.attention.__class__ = Variant
     (problem,) = EXPORTER.objections(given)
     assert isinstance(problem, Problem) and "the attention softmax is nothing that CTranslate2" in problem.message
-    monkeypatch.setattr(Variant, "plain_terms", attention, raising=False)
+    monkeypatch.setattr(Variant, "export_description", attention, raising=False)
     assert list(EXPORTER.objections(given)) == []
     assert all(check.passed for check in exported(EXPORTER, given))
 

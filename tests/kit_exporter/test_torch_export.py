@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from exports import READER, TRANSLATOR, WRITER, exported, section, subject
+from models.exportable_models import READER, TRANSLATOR, WRITER, exported, section, subject
 from torch import nn
 
-from kit import RecipeError, Tokens
+from kit import RecipeError, TokenBatch
 from kit_exporter.torch_export import TorchExportExporter, TorchExportOptions
 
 EXPORTER = TorchExportExporter(TorchExportOptions())
@@ -39,10 +39,12 @@ def test_padding_may_stand_on_the_left_and_a_text_may_be_empty(tmp_path: Path) -
     exported(EXPORTER, given, tmp_path)
     model = load(tmp_path, "model")
     ids = torch.randint(6, 40, (3, 6))
-    valid = torch.tensor([[False, False, True, True, True, True], [True] * 6, [False] * 6])
-    scores = model(ids, valid)
+    padding_mask = torch.tensor([[False, False, True, True, True, True], [True] * 6, [False] * 6])
+    scores = model(ids, padding_mask)
     assert scores.isfinite().all()
-    assert torch.allclose(scores[:2][valid[:2]], given.model(Tokens(ids, valid))[:2][valid[:2]], atol=1e-5)
+    assert torch.allclose(
+        scores[:2][padding_mask[:2]], given.model(TokenBatch(ids, padding_mask))[:2][padding_mask[:2]], atol=1e-5
+    )
 
 
 def test_a_classifier_gives_scores_of_texts() -> None:
@@ -55,9 +57,12 @@ def test_what_a_mask_wants_to_know_is_an_input(tmp_path: Path) -> None:
     (check,) = exported(EXPORTER, given, tmp_path)
     assert check.passed
     ids = torch.randint(6, 40, (1, 4))
-    valid = torch.ones_like(ids, dtype=torch.bool)
+    padding_mask = torch.ones_like(ids, dtype=torch.bool)
     model = load(tmp_path, "model")
-    apart, together = model(ids, valid, torch.tensor([[0, 0, 1, 1]])), model(ids, valid, torch.zeros_like(ids))
+    apart, together = (
+        model(ids, padding_mask, torch.tensor([[0, 0, 1, 1]])),
+        model(ids, padding_mask, torch.zeros_like(ids)),
+    )
     assert not torch.allclose(apart, together)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build
-from lone_parts import lone
+from models.model_checks import check_decoder
+from models.single_parts import single_part
+from models.tiny_models import build
 from transformers import Gemma2Config, LlamaConfig
 from transformers.models.gemma2.modeling_gemma2 import Gemma2MLP
 from transformers.models.llama.modeling_llama import LlamaMLP
-from whole_models import check_decoder
 
 from kit import Options
 from kit_attention.softmax import SoftmaxOptions
@@ -43,7 +43,7 @@ def logistic(x: float) -> float:
 
 
 PLAIN: dict[str, tuple[Options, Any]] = {
-    "relu": (ReluOptions(factor=1.5), lambda x: max(x, 0)),
+    "relu": (ReluOptions(ffn_multiplier=1.5), lambda x: max(x, 0)),
     "gelu": (GeluOptions(hidden=7), lambda x: x * phi(x)),
     "gelu tanh": (GeluOptions(hidden=7, approximate="tanh"), lambda x: x * phi_tanh(x)),
     "silu": (SiluOptions(hidden=7), lambda x: x * logistic(x)),
@@ -54,7 +54,7 @@ GATED: dict[str, tuple[Options, Any]] = {
     "swiglu": (SwigluOptions(hidden=7, bias=False), lambda x: x * logistic(x)),
     "geglu": (GegluOptions(), lambda x: x * phi(x)),
     "geglu tanh": (GegluOptions(approximate="tanh"), lambda x: x * phi_tanh(x)),
-    "reglu": (RegluOptions(factor=1), lambda x: max(x, 0)),
+    "reglu": (RegluOptions(ffn_multiplier=1), lambda x: max(x, 0)),
 }
 X = torch.linspace(-3, 3, 24, dtype=torch.float64).view(4, 6)
 
@@ -70,7 +70,7 @@ def biased(part: Any) -> Any:
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_formula(name: str) -> None:
     options, activation = PLAIN[name]
-    part = biased(lone(options, width=6))
+    part = biased(single_part(options, width=6))
     for row in X:
         hidden = [activation(value) for value in part.up(row).tolist()]
         wanted = part.down(torch.tensor(hidden, dtype=torch.float64))
@@ -81,7 +81,7 @@ def test_plain_formula(name: str) -> None:
 def test_gated_formula(name: str) -> None:
     """The first half of the fused matrix is the gate, the second what it lets through."""
     options, activation = GATED[name]
-    part = biased(lone(options, width=6))
+    part = biased(single_part(options, width=6))
     for row in X:
         both = part.gate_up(row).tolist()
         half = len(both) // 2
@@ -102,7 +102,7 @@ def test_gated_formula(name: str) -> None:
     ids=["llama", "gemma"],
 )
 def test_gated_equals_hugging_face(theirs: Any, options: Options) -> None:
-    part, theirs = lone(options), theirs.double()
+    part, theirs = single_part(options), theirs.double()
     with torch.no_grad():
         part.gate_up.weight.copy_(torch.cat([theirs.gate_proj.weight, theirs.up_proj.weight]))
         part.down.weight.copy_(theirs.down_proj.weight)
@@ -114,8 +114,8 @@ def test_gated_equals_hugging_face(theirs: Any, options: Options) -> None:
     ("options", "width"),
     [
         (SwigluOptions(), 341),
-        (SwigluOptions(sizing="factor"), 512),
-        (SwigluOptions(sizing="factor", factor=3.5), 448),
+        (SwigluOptions(sizing="ffn_multiplier"), 512),
+        (SwigluOptions(sizing="ffn_multiplier", ffn_multiplier=3.5), 448),
         (SwigluOptions(multiple=256), 512),
         (SwigluOptions(multiple=32), 352),
         (SwigluOptions(hidden=100, multiple=32), 100),
@@ -123,12 +123,12 @@ def test_gated_equals_hugging_face(theirs: Any, options: Options) -> None:
     ],
 )
 def test_hidden_width(options: Any, width: int) -> None:
-    assert options.hidden_width(128) == width
+    assert options.ffn_dim(128) == width
 
 
 def test_equal_sizing_has_as_many_numbers_as_an_ungated_layer() -> None:
     plain, gated = (
-        sum(parameter.numel() for parameter in lone(options, width=96).parameters())
+        sum(parameter.numel() for parameter in single_part(options, width=96).parameters())
         for options in (GeluOptions(bias=False), GegluOptions(bias=False))
     )
     assert plain == gated
@@ -159,15 +159,15 @@ def test_shakespeare_parameter_counts(feedforward: Options, count: int) -> None:
 
 
 def test_gate_is_left_out_of_the_value_path() -> None:
-    part = lone(SwigluOptions(hidden=7), width=6)
-    up, down = part.value_path()
+    part = single_part(SwigluOptions(hidden=7), width=6)
+    up, down = part.value_output_parameters()
     assert torch.equal(up, part.gate_up.weight[7:])
     assert down is part.down.weight
 
 
 @pytest.mark.parametrize("options", [SwigluOptions(dropout=0.3), SquaredReluOptions(dropout=0.3)])
 def test_dropout_only_in_training(options: Options) -> None:
-    part, x = lone(options), torch.randn(50, 32, dtype=torch.float64)
+    part, x = single_part(options), torch.randn(50, 32, dtype=torch.float64)
     assert not torch.equal(part.train().transform(x), part.transform(x))
     assert torch.equal(part.eval().transform(x), part.transform(x))
 

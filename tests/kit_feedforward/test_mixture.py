@@ -6,24 +6,24 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, texts
-from lone_parts import lone, problems, scope_of
+from models.model_checks import check_encoder, check_packing, check_padding, check_rows, check_steps
+from models.single_parts import attention_context, problems, single_part
+from models.tiny_models import build, random_tokens
 from torch import Tensor
 from transformers import MixtralConfig
 from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
-from whole_models import check_encoder, check_packing, check_padding, check_rows, check_steps
 
-from kit import Tokens, collect_losses
+from kit import TokenBatch, collect_losses
 from kit_feedforward.conv import ConvOptions
 from kit_feedforward.mixture import MixtureOptions
 from kit_feedforward.relu import ReluOptions
 from kit_feedforward.swiglu import SwigluOptions
 
-EXPERT = ReluOptions(factor=1)
+EXPERT = ReluOptions(ffn_multiplier=1)
 
 
 def mixture(**options: Any) -> Any:
-    return lone(MixtureOptions(**{"expert": EXPERT, "experts": 4, **options}), width=6).eval()
+    return single_part(MixtureOptions(**{"expert": EXPERT, "experts": 4, **options}), width=6).eval()
 
 
 def loop(part: Any, x_ND: Tensor, room: int | None = None) -> Tensor:
@@ -47,7 +47,7 @@ def loop(part: Any, x_ND: Tensor, room: int | None = None) -> Tensor:
 @pytest.mark.parametrize("top", [2, 3, 4])
 def test_against_a_loop(weights: str, top: int) -> None:
     part, x = mixture(top=top, weights=weights), torch.randn(3, 7, 6, dtype=torch.float64)
-    found = part(x, scope_of(torch.ones(3, 7, dtype=torch.long)))
+    found = part(x, attention_context(torch.ones(3, 7, dtype=torch.long)))
     assert (found - loop(part, x.flatten(0, 1)).view(3, 7, 6)).abs().max() < 1e-12
 
 
@@ -61,7 +61,7 @@ def test_equals_mixtral() -> None:
         hidden_size=32, intermediate_size=20, num_local_experts=4, num_experts_per_tok=2, router_jitter_noise=0.0
     )
     theirs = MixtralSparseMoeBlock(config).double().eval()
-    part = lone(MixtureOptions(expert=SwigluOptions(hidden=20, bias=False), experts=4)).eval()
+    part = single_part(MixtureOptions(expert=SwigluOptions(hidden=20, bias=False), experts=4)).eval()
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in theirs.parameters():
@@ -74,7 +74,7 @@ def test_equals_mixtral() -> None:
     wanted = theirs(x)
     wanted = wanted[0] if isinstance(wanted, tuple) else wanted
     # Theirs rounds the router's softmax to float32.
-    assert (part(x, scope_of(torch.ones(2, 9, dtype=torch.long))) - wanted).abs().max() < 1e-5
+    assert (part(x, attention_context(torch.ones(2, 9, dtype=torch.long))) - wanted).abs().max() < 1e-5
 
 
 def test_capacity_fills_up_in_the_order_of_tokens_and_only_in_training() -> None:
@@ -89,14 +89,14 @@ def test_capacity_fills_up_in_the_order_of_tokens_and_only_in_training() -> None
         assert not torch.equal(found, loop(part, x))
 
 
-def losses_of(part: Any, x: Tensor, scope: Any) -> dict[str, Tensor]:
-    part.train()(x, scope)
+def losses_of(part: Any, x: Tensor, context: Any) -> dict[str, Tensor]:
+    part.train()(x, context)
     return collect_losses(part)
 
 
 def test_losses() -> None:
     part, x = mixture(balance=0.5, logit=0.25), torch.randn(1, 20, 6, dtype=torch.float64)
-    found = losses_of(part, x, scope_of(torch.ones(1, 20, dtype=torch.long)))
+    found = losses_of(part, x, attention_context(torch.ones(1, 20, dtype=torch.long)))
     scores = x[0] @ part.router.T
     shares = scores.softmax(-1)
     work = torch.zeros(4, dtype=torch.float64)
@@ -111,36 +111,38 @@ def test_even_work_has_a_balance_of_one() -> None:
     part = mixture(balance=1, top=4)
     with torch.no_grad():
         part.router.zero_()
-    found = losses_of(part, torch.randn(1, 8, 6).double(), scope_of(torch.ones(1, 8, dtype=torch.long)))
+    found = losses_of(part, torch.randn(1, 8, 6).double(), attention_context(torch.ones(1, 8, dtype=torch.long)))
     assert found["balance"].item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("packed", [False, True])
 def test_padding_has_no_influence_on_losses_or_capacity(left: bool, packed: bool) -> None:
-    tokens = texts(5, 9, 2, left=left)
-    assert tokens.valid is not None
-    scope = scope_of(tokens, packed=packed)
+    tokens = random_tokens(5, 9, 2, left=left)
+    assert tokens.padding_mask is not None
+    context = attention_context(tokens, packed=packed)
     x = torch.randn(3, 9, 6, dtype=torch.float64)
-    other = torch.where(tokens.valid[..., None], x, 1000 * torch.randn_like(x))
+    other = torch.where(tokens.padding_mask[..., None], x, 1000 * torch.randn_like(x))
     alone = mixture(capacity=0.7)
-    wanted_losses = losses_of(alone, x[tokens.valid][None], scope_of(torch.ones(1, 16, dtype=torch.long)))
-    wanted = alone(x[tokens.valid][None], scope_of(torch.ones(1, 16, dtype=torch.long)))[0]
+    wanted_losses = losses_of(
+        alone, x[tokens.padding_mask][None], attention_context(torch.ones(1, 16, dtype=torch.long))
+    )
+    wanted = alone(x[tokens.padding_mask][None], attention_context(torch.ones(1, 16, dtype=torch.long)))[0]
     for values in (x, other):
         part = mixture(capacity=0.7)
-        given = scope.queries.unpad(values)
-        found = losses_of(part, given, scope)
+        given = context.queries.unpad(values)
+        found = losses_of(part, given, context)
         assert found.keys() == wanted_losses.keys() == {"balance", "router_logit"}
         assert all((found[name] - wanted_losses[name]).abs() < 1e-12 for name in found)
-        out = part(given, scope)
-        assert ((out if packed else out[tokens.valid]) - wanted).abs().max() < 1e-12
+        out = part(given, context)
+        assert ((out if packed else out[tokens.padding_mask]) - wanted).abs().max() < 1e-12
 
 
 def test_no_losses_outside_training_or_without_weight() -> None:
     part = mixture(balance=0, logit=0)
-    scope = scope_of(torch.ones(1, 4, dtype=torch.long))
-    assert not losses_of(part, torch.randn(1, 4, 6).double(), scope)
-    mixture()(torch.randn(1, 4, 6).double(), scope)
+    context = attention_context(torch.ones(1, 4, dtype=torch.long))
+    assert not losses_of(part, torch.randn(1, 4, 6).double(), context)
+    mixture()(torch.randn(1, 4, 6).double(), context)
     assert not collect_losses(part)
 
 
@@ -152,30 +154,34 @@ def test_jitter_only_in_training() -> None:
 
 
 def test_no_tokens_at_all() -> None:
-    tokens = Tokens(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool))
-    part = lone(MixtureOptions(expert=ReluOptions(dropout=0.1)), width=6)
-    found = losses_of(part, torch.randn(2, 3, 6).double(), scope_of(tokens))
+    tokens = TokenBatch(torch.ones(2, 3, dtype=torch.long), torch.zeros(2, 3, dtype=torch.bool))
+    part = single_part(MixtureOptions(expert=ReluOptions(dropout=0.1)), width=6)
+    found = losses_of(part, torch.randn(2, 3, 6).double(), attention_context(tokens))
     assert all(loss == 0 for loss in found.values())
 
 
 def test_every_expert_gets_a_gradient_even_without_tokens() -> None:
     """So that processes that train together agree on what there is to exchange."""
     part = mixture(experts=16)
-    part(torch.randn(1, 2, 6).double(), scope_of(torch.ones(1, 2, dtype=torch.long))).sum().backward()
+    part(torch.randn(1, 2, 6).double(), attention_context(torch.ones(1, 2, dtype=torch.long))).sum().backward()
     assert all(parameter.grad is not None for parameter in part.parameters())
 
 
 def test_meta_device() -> None:
     part = mixture().to("meta")
-    ids, valid = torch.ones(2, 5, device="meta").long(), torch.ones(2, 5, device="meta").bool()
-    assert part(torch.empty(2, 5, 6, device="meta"), scope_of(Tokens(ids, valid))).shape == (2, 5, 6)
+    ids, padding_mask = torch.ones(2, 5, device="meta").long(), torch.ones(2, 5, device="meta").bool()
+    assert part(torch.empty(2, 5, 6, device="meta"), attention_context(TokenBatch(ids, padding_mask))).shape == (
+        2,
+        5,
+        6,
+    )
 
 
 def test_router_stays_exact_in_half_precision() -> None:
     part = mixture().float()
     x = torch.randn(40, 6)
     with torch.autocast("cpu", torch.bfloat16):
-        scores = part._scores(x)
+        scores = part._router_logits(x)
     assert scores.dtype == torch.float32
     assert torch.equal(scores, x @ part.router.T)
 
@@ -196,12 +202,12 @@ def test_what_cannot_work_is_refused(options: MixtureOptions, place: str) -> Non
 
 
 def test_whole_model() -> None:
-    layer = {"feedforward": MixtureOptions(expert=SwigluOptions(factor=1), experts=4, top=2)}
+    layer = {"feedforward": MixtureOptions(expert=SwigluOptions(ffn_multiplier=1), experts=4, top=2)}
     check_encoder(build("encoder", layer))
     model = build("decoder", layer)
     for check in (check_padding, check_steps, check_rows, check_packing):
         check(model)
-    target = texts(7, 7, seed=1)
+    target = random_tokens(7, 7, seed=1)
     changed = target.ids.clone()
     changed[:, 4:] = (changed[:, 4:] + 11) % 49 + 1
     with torch.no_grad():
@@ -213,7 +219,7 @@ def test_whole_model() -> None:
 
 def test_losses_of_all_layers_reach_the_objective() -> None:
     model = build("decoder", {"feedforward": MixtureOptions(expert=EXPERT, experts=4)}).train()
-    model(target=texts(5, 3))
+    model(target=random_tokens(5, 3))
     found = collect_losses(model)
     assert found.keys() == {"balance", "router_logit"}
     assert found["balance"].item() >= 2 * 0.01 * 0.99

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, build, section
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import KIT, build, section
 
-from kit import RecipeError, Tokens
-from kit.model.assembly import Assembly
+from kit import RecipeError, TokenBatch
+from kit.model.builder import ModelBuilder
 from kit_head.language import LanguageOptions
 from kit_head.masked import MaskedOptions
 from kit_norm.layer import LayerOptions
@@ -25,7 +25,7 @@ def moved(model: Any) -> Any:
     return model
 
 
-def last_vectors(model: Any, tokens: Tokens) -> torch.Tensor:
+def last_vectors(model: Any, tokens: TokenBatch) -> torch.Tensor:
     """What the head is given."""
     seen = []
     handle = model.head.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
@@ -34,27 +34,27 @@ def last_vectors(model: Any, tokens: Tokens) -> torch.Tensor:
     return seen[0]
 
 
-TOKENS = Tokens(torch.arange(1, 8)[None])
+TOKENS = TokenBatch(torch.arange(1, 8)[None])
 
 
 @pytest.mark.parametrize("tie", ["output", "none"])
 @pytest.mark.parametrize(
-    ("options", "factor", "cap"),
+    ("options", "factor", "logit_softcap"),
     [
         (LanguageOptions(), 1.0, None),
         (LanguageOptions(bias=True, scale=0.25), 0.25, None),
-        (LanguageOptions(bias=True, scale="width", cap=0.5), 32**-0.5, 0.5),
-        (LanguageOptions(cap=2.0), 1.0, 2.0),
+        (LanguageOptions(bias=True, scale="width", logit_softcap=0.5), 32**-0.5, 0.5),
+        (LanguageOptions(logit_softcap=2.0), 1.0, 2.0),
     ],
     ids=["plain", "scaled", "by width and capped", "capped"],
 )
-def test_language(options: LanguageOptions, factor: float, cap: float | None, tie: Any) -> None:
+def test_language(options: LanguageOptions, factor: float, logit_softcap: float | None, tie: Any) -> None:
     model = moved(build("decoder", head=options, tie=tie))
     table = model.decoder.embedding.table if tie == "output" else model.head.projection
     wanted = last_vectors(model, TOKENS) @ (factor * table).T
     wanted = wanted + (model.head.bias if options.bias else 0)
-    if cap is not None:
-        wanted = cap * torch.tanh(wanted / cap)
+    if logit_softcap is not None:
+        wanted = logit_softcap * torch.tanh(wanted / logit_softcap)
     assert (model(TOKENS) - wanted).abs().max() < 1e-12
 
 
@@ -71,17 +71,17 @@ def test_masked(tie: Any) -> None:
 
 
 def test_the_norm_is_the_models_unless_one_is_named() -> None:
-    assert build("encoder", head=MaskedOptions(), norm=RmsOptions()).head.norm.part_name() == "rms"
-    assert build("encoder", head=MaskedOptions(norm=LayerOptions()), norm=RmsOptions()).head.norm.part_name() == "layer"
+    assert build("encoder", head=MaskedOptions(), norm=RmsOptions()).head.norm.name() == "rms"
+    assert build("encoder", head=MaskedOptions(norm=LayerOptions()), norm=RmsOptions()).head.norm.name() == "layer"
 
 
 def test_no_norm_at_all() -> None:
     options = section("encoder", {"norm": LayerOptions()}, head=MaskedOptions(), norm=None)
     with pytest.raises(RecipeError, match=r"model\.head: no norm is named here or for the model"):
-        Assembly(KIT.registry).model(options)
+        ModelBuilder(KIT.registry).model(options)
 
 
 @pytest.mark.parametrize("tie", ["output", "none"])
 def test_whole_models(tie: Any) -> None:
     check_encoder(build("encoder", head=MaskedOptions(), tie=tie))
-    check_decoder(build("decoder", head=LanguageOptions(scale="width", cap=2.0, bias=True), tie=tie))
+    check_decoder(build("decoder", head=LanguageOptions(scale="width", logit_softcap=2.0, bias=True), tie=tie))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, texts
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import build, random_tokens
 
-from kit import KitError, Options, RecipeError, Tokens
+from kit import KitError, Options, RecipeError, TokenBatch
 from kit_feedforward.conv import ConvOptions
 from kit_mask.all import AllOptions
 from kit_mask.any import AnyOptions
@@ -44,9 +44,13 @@ def test_whole_model(variant: str) -> None:
     check_encoder(build("encoder", encoder=encoder))
 
 
-def with_facts(tokens: Tokens, piece: slice = slice(None), **facts: list[list[int]]) -> Tokens:
-    valid = None if tokens.valid is None else tokens.valid[:, piece]
-    return Tokens(tokens.ids[:, piece], valid, {name: torch.tensor(fact)[:, piece] for name, fact in facts.items()})
+def with_facts(tokens: TokenBatch, piece: slice = slice(None), **features: list[list[int]]) -> TokenBatch:
+    padding_mask = None if tokens.padding_mask is None else tokens.padding_mask[:, piece]
+    return TokenBatch(
+        tokens.ids[:, piece],
+        padding_mask,
+        {name: torch.tensor(feature)[:, piece] for name, feature in features.items()},
+    )
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -54,14 +58,14 @@ def with_facts(tokens: Tokens, piece: slice = slice(None), **facts: list[list[in
 def test_packed_documents_are_as_if_alone(packed: bool, layer: dict[str, Any]) -> None:
     """Two documents in one row, with their own positions, give what each gives in a row of its own."""
     model = build("decoder", {"masks": (CausalOptions(), DocumentOptions()), **layer}, position=RotaryOptions())
-    both = texts(9, 9)
-    facts = {"document": [[0] * 4 + [1] * 5] * 2, "position": [[0, 1, 2, 3, 0, 1, 2, 3, 4]] * 2}
+    both = random_tokens(9, 9)
+    features = {"document": [[0] * 4 + [1] * 5] * 2, "position": [[0, 1, 2, 3, 0, 1, 2, 3, 4]] * 2}
     with torch.no_grad():
-        found = model(target=with_facts(both, **facts), packed=packed)
-        first = model(target=with_facts(Tokens(both.ids[:, :4]), document=[[0] * 4] * 2))
-        second = model(target=with_facts(Tokens(both.ids[:, 4:]), document=[[0] * 5] * 2))
+        found = model(target=with_facts(both, **features), packed=packed)
+        first = model(target=with_facts(TokenBatch(both.ids[:, :4]), document=[[0] * 4] * 2))
+        second = model(target=with_facts(TokenBatch(both.ids[:, 4:]), document=[[0] * 5] * 2))
         session = model.start()
-        steps = [session.step(with_facts(both, slice(n, n + 3), **facts)) for n in (0, 3, 6)]
+        steps = [session.step(with_facts(both, slice(n, n + 3), **features)) for n in (0, 3, 6)]
     assert (found.view(2, 9, -1) - torch.cat([first, second], 1)).abs().max() < 1e-10
     assert (torch.cat(steps, 1) - torch.cat([first, second], 1)).abs().max() < 1e-10
 
@@ -71,13 +75,13 @@ PREFIX = [[1, 1, 1, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0, 0]]
 
 def test_prefix_is_read_both_ways_and_what_follows_is_written() -> None:
     model = build("decoder", {"masks": (PrefixOptions(),)})
-    tokens = texts(7, 7)
+    tokens = random_tokens(7, 7)
     with torch.no_grad():
         before = model(target=with_facts(tokens, prefix=PREFIX))
         for place in range(7):
             ids = tokens.ids.clone()
             ids[:, place] = ids[:, place] % 49 + 1
-            after = model(target=with_facts(Tokens(ids), prefix=PREFIX))
+            after = model(target=with_facts(TokenBatch(ids), prefix=PREFIX))
             changed = (before - after).abs().amax(-1) > 1e-12
             for row in range(2):
                 given = sum(PREFIX[row])
@@ -87,7 +91,7 @@ def test_prefix_is_read_both_ways_and_what_follows_is_written() -> None:
 
 def test_prefix_in_one_step_then_token_by_token() -> None:
     model = build("decoder", {"masks": (PrefixOptions(),)})
-    tokens = texts(7, 7)
+    tokens = random_tokens(7, 7)
     with torch.no_grad():
         whole = model(target=with_facts(tokens, prefix=PREFIX))
         session = model.start()
@@ -103,7 +107,7 @@ def test_prefix_in_one_step_then_token_by_token() -> None:
 def test_a_missing_fact_is_named() -> None:
     model = build("decoder", {"masks": (PrefixOptions(),)})
     with pytest.raises(KitError, match="'prefix'"):
-        model(target=texts(4))
+        model(target=random_tokens(4))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +144,7 @@ def test_a_query_that_sees_nothing_gives_finite_gradients() -> None:
     """Under «not causal» the last token sees nothing."""
     stack = build("encoder").encoder.stack.options.model_copy(update={"masks": [NotOptions(mask=CausalOptions())]})
     model = build("encoder", encoder=stack)
-    scores = model(texts(5, 3))
+    scores = model(random_tokens(5, 3))
     scores.sum().backward()
     assert scores.isfinite().all()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())

@@ -9,10 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lone_parts import lone, problems
+from models.single_parts import problems, single_part
 from torch import Tensor
 
-from kit import Facts, Mask, Options
+from kit import Mask, MaskFeatures, Options
 from kit_mask.all import AllOptions
 from kit_mask.any import AnyOptions
 from kit_mask.causal import CausalOptions
@@ -59,9 +59,9 @@ PAIRS: dict[str, tuple[Options, Callable[[int, int], bool]]] = {
 }
 
 
-def facts(queries: slice = slice(None)) -> Facts:
+def features(queries: slice = slice(None)) -> MaskFeatures:
     values = {"document": torch.tensor(DOCUMENT), "prefix": torch.tensor(MARKED), "global": torch.tensor(MARKED)}
-    return Facts(
+    return MaskFeatures(
         {name: value[queries][None, :, None] for name, value in values.items()},
         {name: value[None, None, :] for name, value in values.items()},
     )
@@ -70,7 +70,7 @@ def facts(queries: slice = slice(None)) -> Facts:
 def table(mask: Mask) -> Tensor:
     """[L, L], true where the key may be seen."""
     at = torch.arange(LENGTH)
-    allowed = mask.allows(at[None, :, None], at[None, None, :], facts())
+    allowed = mask.allows(at[None, :, None], at[None, None, :], features())
     assert allowed.dtype == torch.bool
     return allowed.expand(1, LENGTH, LENGTH)[0]
 
@@ -78,31 +78,31 @@ def table(mask: Mask) -> Tensor:
 @pytest.mark.parametrize("name", PAIRS)
 def test_against_a_slow_loop_over_pairs(name: str) -> None:
     options, sees = PAIRS[name]
-    found = table(lone(options))
+    found = table(single_part(options))
     wanted = torch.tensor([[sees(q, k) for k in range(LENGTH)] for q in range(LENGTH)])
     assert torch.equal(found, wanted)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_a_mask_says_of_the_future_is_true(name: str) -> None:
-    mask = lone(PAIRS[name][0])
+    mask = single_part(PAIRS[name][0])
     sees_ahead = bool(table(mask).triu(1).any())
     assert mask.hides_future is not sees_ahead
-    assert mask.writable is (not sees_ahead or name == "prefix")
+    assert mask.is_autoregressive is (not sees_ahead or name == "prefix")
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_rows_of_a_batch_may_stand_at_different_places(name: str) -> None:
     """Order indices with a row axis give each row its own table: what left padding and decoding need."""
-    mask = lone(PAIRS[name][0])
+    mask = single_part(PAIRS[name][0])
     if mask.needs:
         at, later = torch.arange(LENGTH), torch.arange(LENGTH)
     else:
         at, later = torch.arange(LENGTH), torch.arange(LENGTH) + 7
     both = torch.stack([at, later])
-    found = mask.allows(both[:, :, None], both[:, None, :], facts()).expand(2, LENGTH, LENGTH)
+    found = mask.allows(both[:, :, None], both[:, None, :], features()).expand(2, LENGTH, LENGTH)
     for row, places in enumerate((at, later)):
-        alone = mask.allows(places[None, :, None], places[None, None, :], facts())[0]
+        alone = mask.allows(places[None, :, None], places[None, None, :], features())[0]
         assert torch.equal(found[row], alone.expand(LENGTH, LENGTH))
 
 
@@ -111,7 +111,7 @@ PLAIN = [name for name in PAIRS if name not in ("all", "any", "not")]
 
 @given(st.sampled_from(PLAIN), st.sampled_from(PLAIN), st.sampled_from(PLAIN))
 def test_algebra(first: str, second: str, third: str) -> None:
-    a, b, c = (lone(PAIRS[name][0]) for name in (first, second, third))
+    a, b, c = (single_part(PAIRS[name][0]) for name in (first, second, third))
     same = [
         (~(a & b), ~a | ~b),
         (~(a | b), ~a & ~b),
@@ -134,19 +134,19 @@ def test_algebra(first: str, second: str, third: str) -> None:
 
 def test_options_compose_as_operators_do() -> None:
     parts = [WindowOptions(size=3), GlobalTokensOptions(count=2), DocumentOptions()]
-    a, b, c = (lone(part) for part in parts)
-    assert torch.equal(table(lone(AllOptions(masks=parts))), table(a & b & c))
-    assert torch.equal(table(lone(AnyOptions(masks=parts))), table(a | b | c))
+    a, b, c = (single_part(part) for part in parts)
+    assert torch.equal(table(single_part(AllOptions(masks=parts))), table(a & b & c))
+    assert torch.equal(table(single_part(AnyOptions(masks=parts))), table(a | b | c))
     nested = NotOptions(mask=AnyOptions(masks=[parts[0], NotOptions(mask=parts[1])]))
-    assert torch.equal(table(lone(nested)), table(~(a | ~b)))
-    assert lone(AllOptions(masks=parts)).needs == ("document",)
-    assert lone(AllOptions(masks=[CausalOptions()])).shape == "causal"
+    assert torch.equal(table(single_part(nested)), table(~(a | ~b)))
+    assert single_part(AllOptions(masks=parts)).needs == ("document",)
+    assert single_part(AllOptions(masks=[CausalOptions()])).shape == "causal"
 
 
 def linked_blocks(options: RandomBlocksOptions, length: int = 240) -> Tensor:
     """[blocks, blocks], read off the first token of each block, after seeing that a block is of one mind."""
     at = torch.arange(length)
-    tokens = lone(options).allows(at[None, :, None], at[None, None, :], Facts())[0]
+    tokens = single_part(options).allows(at[None, :, None], at[None, None, :], MaskFeatures())[0]
     blocks = tokens.view(length // options.size, options.size, length // options.size, options.size)
     assert torch.equal(blocks.any(3).any(1), blocks.all(3).all(1))
     return blocks[:, 0, :, 0]

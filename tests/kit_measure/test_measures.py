@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from kit import Kit, KitError
-from kit.studying.running import look
-from kit.training.preparing import prepare
+from kit.training.preparation import prepare_training
 from kit_measure.accuracy_by_length import AccuracyByLengthMeasure, AccuracyByLengthOptions
 from kit_measure.gradient_by_distance import GradientByDistanceMeasure, GradientByDistanceOptions, summary
 from kit_measure.gradient_by_layer import GradientByLayerMeasure, GradientByLayerOptions
-from kit_measure.path_length import PathLengthMeasure, PathLengthOptions, handed_on, shortest
+from kit_measure.path_length import PathLengthMeasure, PathLengthOptions, recurrent_connections, shortest_paths
 from kit_measure.saturation import SaturationMeasure, SaturationOptions
 from kit_measure.senses import SensesMeasure, SensesOptions
 from kit_measure.speed import SpeedMeasure, SpeedOptions
-from kit_measure.static import glove
+from kit_measure.static_vectors import glove
+from kit_study.cell_run import take_measure
 
 KIT = Kit()
 RECIPE = """
@@ -30,7 +30,7 @@ model:
   position: sinusoidal
   norm: layer
   decoder: {depth: 2, attention: {use: softmax, heads: 2}, feedforward: relu, residual: pre, masks: [causal]}
-data: {use: reverse, symbols: 5, longest: 6, train: 40, validation: 12, test: 12}
+data: {use: reverse, symbols: 5, max_length: 6, train: 40, validation: 12, test: 12}
 tokenizer: words
 training: {steps: 1, batch_tokens: 100, metrics: [accuracy]}
 """
@@ -42,11 +42,11 @@ def _alone(tmp_path, monkeypatch):
 
 
 def prepared(*overrides: str) -> Any:
-    return prepare(KIT.recipe(RECIPE, overrides), KIT)
+    return prepare_training(KIT.recipe(RECIPE, overrides), KIT)
 
 
 def test_the_gradient_reaches_every_token_and_no_later_one():
-    found = look(GradientByDistanceMeasure(GradientByDistanceOptions()), prepared())
+    found = take_measure(GradientByDistanceMeasure(GradientByDistanceOptions()), prepared())
     (curve,) = found.series
     assert list(curve.x) == list(range(24)) and all(value > 0 for value in curve.y)
 
@@ -59,7 +59,7 @@ def test_the_gradient_by_distance_is_the_norm_of_the_slope():
         cells.weight_ih_l0.copy_(torch.eye(16))
         cells.weight_hh_l0.copy_(0.5 * torch.eye(16))
         cells.bias_ih_l0.fill_(10.0)  # no activation is ever at its corner
-    found = look(GradientByDistanceMeasure(GradientByDistanceOptions()), ready)
+    found = take_measure(GradientByDistanceMeasure(GradientByDistanceOptions()), ready)
     assert found.figures["slope"] == pytest.approx(math.log(0.5), rel=1e-4)
     assert found.figures["fit"] == pytest.approx(1.0, abs=1e-5)
 
@@ -72,47 +72,51 @@ def test_a_gradient_that_vanished_altogether_is_steep_and_finite():
 @pytest.mark.parametrize(("size", "moves"), [(2, 23), (4, 8), (9, 3), (24, 1)], ids=str)
 def test_the_path_through_a_window_is_distance_over_window(size, moves):
     ready = prepared(f"model.decoder.attention={{use: window, heads: 2, size: {size}}}")
-    found = look(PathLengthMeasure(PathLengthOptions()), ready)
+    found = take_measure(PathLengthMeasure(PathLengthOptions()), ready)
     assert found.figures["farthest"] == moves == math.ceil(23 / (size - 1))
     (curve,) = found.series
     assert list(curve.y) == [math.ceil(distance / (size - 1)) for distance in range(24)]
 
 
 def test_the_path_of_attention_is_one_and_of_a_recurrence_the_distance():
-    attention = look(PathLengthMeasure(PathLengthOptions()), prepared()).figures
-    recurrent = look(PathLengthMeasure(PathLengthOptions()), prepared("model.decoder={use: gru, depth: 2}")).figures
+    attention = take_measure(PathLengthMeasure(PathLengthOptions()), prepared()).figures
+    recurrent = take_measure(
+        PathLengthMeasure(PathLengthOptions()), prepared("model.decoder={use: gru, depth: 2}")
+    ).figures
     assert (attention["farthest"], attention["sequential"]) == (1, 2)
     assert (recurrent["farthest"], recurrent["sequential"]) == (23, 25)
 
 
 def test_attention_without_weights_is_asked_through_its_gradient():
-    found = look(PathLengthMeasure(PathLengthOptions()), prepared("model.decoder.attention={use: linear, heads: 2}"))
+    found = take_measure(
+        PathLengthMeasure(PathLengthOptions()), prepared("model.decoder.attention={use: linear, heads: 2}")
+    )
     assert found.figures["farthest"] == 1 and found.figures["unreached"] == 0
 
 
 def test_what_cannot_be_reached_is_counted():
     joins = torch.eye(6, dtype=torch.bool)
     joins[5, 3] = True
-    assert shortest(joins) == [0, -1, 1, -1, -1, -1]
-    assert shortest(handed_on(5, both_ways=False)) == [0, 1, 2, 3, 4]
+    assert shortest_paths(joins) == [0, -1, 1, -1, -1, -1]
+    assert shortest_paths(recurrent_connections(5, bidirectional=False)) == [0, 1, 2, 3, 4]
 
 
 def test_uniform_attention_is_not_saturated_and_one_hot_attention_is():
     ready = prepared()
     for layer in ready.model.decoder.stack.layers:
         torch.nn.init.zeros_(layer.attention.query_key_value.weight)
-    uniform = look(SaturationMeasure(SaturationOptions(length=16)), ready).figures
-    assert uniform["entropy"] == pytest.approx(1.0, abs=1e-5) and uniform["settled"] == 0
+    uniform = take_measure(SaturationMeasure(SaturationOptions(length=16)), ready).figures
+    assert uniform["entropy"] == pytest.approx(1.0, abs=1e-5) and uniform["saturated"] == 0
     keys = range(9, 17)  # what the queries of the second half of 16 tokens see
     assert uniform["largest_weight"] == pytest.approx(sum(1 / count for count in keys) / 8, rel=1e-5)
     sharp = prepared("model.decoder.attention.scale=10000")
-    settled = look(SaturationMeasure(SaturationOptions(length=16)), sharp).figures
-    assert settled["settled"] > 0.95 and settled["passed_on"] < 0.05
+    saturated = take_measure(SaturationMeasure(SaturationOptions(length=16)), sharp).figures
+    assert saturated["saturated"] > 0.95 and saturated["passed_on"] < 0.05
 
 
 def test_gradients_by_layer_add_up_to_those_of_the_layers():
     ready = prepared()
-    found = look(GradientByLayerMeasure(GradientByLayerOptions(examples=6)), ready)
+    found = take_measure(GradientByLayerMeasure(GradientByLayerOptions(examples=6)), ready)
     (curve,) = found.series
     assert list(curve.x) == [1.0, 2.0] and found.figures["first"] == curve.y[0] > 0
     assert all(parameter.grad is None for parameter in ready.model.parameters())
@@ -120,20 +124,20 @@ def test_gradients_by_layer_add_up_to_those_of_the_layers():
 
 def test_accuracy_by_length_averages_to_the_accuracy():
     ready = prepared("training.batch_tokens=400")
-    found = look(AccuracyByLengthMeasure(AccuracyByLengthOptions(step=100)), ready)
+    found = take_measure(AccuracyByLengthMeasure(AccuracyByLengthOptions(step=100)), ready)
     (curve,) = found.series
-    measured = [ready.evaluator(split).measure(ready.model) for split in ("validation", "test")]
+    measured = [ready.evaluator(split).evaluate(ready.model) for split in ("validation", "test")]
     low, high = sorted(each.figures["accuracy"] for each in measured)
     assert low - 1e-9 <= curve.y[0] <= high + 1e-9
 
 
 def test_speed_is_measured_at_every_length():
-    found = look(SpeedMeasure(SpeedOptions(lengths=[4, 8], tokens=16, repeats=1, write=2)), prepared())
-    names = ("train", "read", "write")
+    found = take_measure(SpeedMeasure(SpeedOptions(lengths=[4, 8], tokens=16, repeats=1, decode=2)), prepared())
+    names = ("train", "forward", "decode")
     assert set(found.figures) == {f"{name}_{at}" for name in names for at in ("at_4", "at_8", "longest")}
     assert all(value > 0 for value in found.figures.values())
     with pytest.raises(KitError, match="made for 24"):
-        look(SpeedMeasure(SpeedOptions(lengths=[64])), prepared())
+        take_measure(SpeedMeasure(SpeedOptions(lengths=[64])), prepared())
 
 
 def homonyms(*overrides: str) -> Any:
@@ -145,14 +149,14 @@ def homonyms(*overrides: str) -> Any:
 
 def test_a_static_vector_says_nothing_of_the_sense_and_is_the_same_everywhere():
     options = SensesOptions(vectors="glove", occurrences=480, sentences=100)
-    found = look(SensesMeasure(options), homonyms()).figures
+    found = take_measure(SensesMeasure(options), homonyms()).figures
     assert found["accuracy"] == pytest.approx(0.5, abs=0.1) and "bank" in found
     assert found["self_similarity"] == pytest.approx(1.0)
 
 
 def test_the_embedding_of_a_model_is_static_too_and_its_layers_are_not():
     ready = homonyms("model.position=none", "model.encoder.masks=[document]")
-    found = look(SensesMeasure(SensesOptions(occurrences=480)), ready)
+    found = take_measure(SensesMeasure(SensesOptions(occurrences=480)), ready)
     (curve,) = found.series
     assert curve.y[0] == pytest.approx(0.5, abs=0.1)
     assert found.figures["self_similarity"] < 0.999
@@ -160,7 +164,7 @@ def test_the_embedding_of_a_model_is_static_too_and_its_layers_are_not():
 
 def test_senses_need_data_that_knows_them():
     with pytest.raises(KitError, match="take homonyms"):
-        look(SensesMeasure(SensesOptions()), prepared())
+        take_measure(SensesMeasure(SensesOptions()), prepared())
 
 
 def test_glove_puts_words_near_that_stand_together():
@@ -173,5 +177,5 @@ def test_glove_puts_words_near_that_stand_together():
 def test_a_measure_leaves_the_generators_as_they_were():
     ready = prepared()
     before = torch.get_rng_state()
-    look(GradientByDistanceMeasure(GradientByDistanceOptions()), ready)
+    take_measure(GradientByDistanceMeasure(GradientByDistanceOptions()), ready)
     assert torch.equal(before, torch.get_rng_state())

@@ -11,7 +11,7 @@ from kit import Answer, Results
 from kit_metric.accuracy import AccuracyMetric, AccuracyOptions
 from kit_metric.bleu import BleuMetric, BleuOptions
 from kit_metric.character_error import CharacterErrorMetric, CharacterErrorOptions
-from kit_metric.edits import edit_distance
+from kit_metric.edit_distance import edit_distance
 from kit_metric.exact import ExactMetric, ExactOptions
 from kit_metric.perplexity import PerplexityMetric, PerplexityOptions
 from kit_metric.sequence_error import SequenceErrorMetric, SequenceErrorOptions
@@ -56,7 +56,7 @@ def test_exact_and_sequence_error_make_a_whole():
 
 
 def test_accuracy_and_perplexity():
-    found = Results(nats=8 * math.log(5), predicted=8, correct=2)
+    found = Results(nll_sum=8 * math.log(5), num_predictions=8, correct=2)
     assert AccuracyMetric(AccuracyOptions()).measure(found) == 0.25
     assert PerplexityMetric(PerplexityOptions()).measure(found) == pytest.approx(5)
     assert PerplexityMetric(PerplexityOptions()).measure(Results(1e6, 1, 0)) == math.inf

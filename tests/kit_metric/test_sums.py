@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import KIT
+from models.tiny_models import KIT
 
 from kit import Answer, Metric, Results, SummedMetric
 from kit_metric.character_error import CharacterErrorMetric, CharacterErrorOptions

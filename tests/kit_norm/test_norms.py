@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import build, texts
-from lone_parts import lone
+from models.model_checks import check_decoder, check_encoder
+from models.single_parts import single_part
+from models.tiny_models import build, random_tokens
 from torch import Tensor, nn
 from transformers.models.gemma2.modeling_gemma2 import Gemma2RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.t5.modeling_t5 import T5LayerNorm
-from whole_models import check_decoder, check_encoder
 
 from kit import Options
 from kit_norm.dynamic_tanh import DynamicTanhOptions
@@ -32,7 +32,7 @@ VARIANTS: dict[str, Options] = {
 
 
 def randomised(options: Options) -> nn.Module:
-    norm: nn.Module = lone(options)
+    norm: nn.Module = single_part(options)
     with torch.no_grad():
         for parameter in norm.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -64,7 +64,7 @@ def test_layer(bias: bool, epsilon: float) -> None:
 )
 def test_rms_equals_hugging_face(theirs: nn.Module, options: RmsOptions) -> None:
     """They begin alike, and give the same with the same weights."""
-    norm, value = lone(options).float(), x().float()
+    norm, value = single_part(options).float(), x().float()
     assert torch.equal(norm.weight, theirs.weight)
     assert (norm(value) - theirs(value)).abs().max() < 1e-5
     theirs.weight.data.normal_()
@@ -79,7 +79,7 @@ def test_rms_formula() -> None:
 
 
 def test_scale_gives_every_vector_one_length() -> None:
-    norm, value = lone(ScaleOptions()), x()
+    norm, value = single_part(ScaleOptions()), x()
     assert norm.length.item() == pytest.approx(32**0.5)
     with torch.no_grad():
         norm.length.fill_(2.5)
@@ -92,13 +92,13 @@ def test_dynamic_tanh_formula() -> None:
     norm, value = randomised(DynamicTanhOptions(steepness=0.8)), x()
     wanted = norm.weight * torch.tanh(norm.steepness * value) + norm.bias
     assert (norm(value) - wanted).abs().max() < 1e-12
-    assert lone(DynamicTanhOptions(steepness=0.8)).steepness.item() == pytest.approx(0.8)
+    assert single_part(DynamicTanhOptions(steepness=0.8)).steepness.item() == pytest.approx(0.8)
 
 
 def test_none_is_the_identity() -> None:
     value = x()
-    assert lone(NoneOptions())(value) is value
-    assert not list(lone(NoneOptions()).parameters())
+    assert single_part(NoneOptions())(value) is value
+    assert not list(single_part(NoneOptions()).parameters())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -134,4 +134,4 @@ def test_rms_and_layer_norm_without_bias_have_as_many_parameters() -> None:
         for norm in (RmsOptions(), LayerOptions(bias=False))
     ]
     assert counts[0] == counts[1]
-    assert build("encoder", norm=RmsOptions())(texts(3)).isfinite().all()
+    assert build("encoder", norm=RmsOptions())(random_tokens(3)).isfinite().all()

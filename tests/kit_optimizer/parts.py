@@ -7,7 +7,7 @@ from typing import Any
 import kit_optimizer
 from kit import Optimizer
 
-PARTS: dict[str, Any] = {part.part_name(): part for part in kit_optimizer.kit_components()}
+PARTS: dict[str, Any] = {part.name(): part for part in kit_optimizer.kit_components()}
 
 
 def optimizer(use: str, **options: Any) -> Optimizer:

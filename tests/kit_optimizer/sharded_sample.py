@@ -40,12 +40,10 @@ def compare_all(rank: int) -> None:
         try:
             train(sharded, part)
         except KitError as error:
-            print(part.part_name(), type(error).__name__, flush=True)
+            print(part.name(), type(error).__name__, flush=True)
             continue
         pairs = zip(whole.parameters(), sharded.parameters(), strict=True)
-        print(
-            part.part_name(), max((left - right.full_tensor()).abs().max().item() for left, right in pairs), flush=True
-        )
+        print(part.name(), max((left - right.full_tensor()).abs().max().item() for left, right in pairs), flush=True)
     distributed.barrier()
     distributed.destroy_process_group()
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from kit import parameter_groups
-from kit_optimizer.orthogonal import orthogonalized
+from kit_optimizer.muon import orthogonalize
 
 from .parts import optimizer
 
@@ -20,11 +20,11 @@ Step = Callable[[Tensor, Tensor, dict[str, Any], int, bool], Tensor]
 
 
 def adam(
-    p: Tensor, g: Tensor, s: dict[str, Any], n: int, rate: float, betas: tuple[float, float], epsilon: float
+    p: Tensor, g: Tensor, s: dict[str, Any], n: int, learning_rate: float, betas: tuple[float, float], epsilon: float
 ) -> Tensor:
     s["m"] = betas[0] * s.get("m", 0) + (1 - betas[0]) * g
     s["v"] = betas[1] * s.get("v", 0) + (1 - betas[1]) * g * g
-    return p - rate * (s["m"] / (1 - betas[0] ** n)) / ((s["v"] / (1 - betas[1] ** n)).sqrt() + epsilon)
+    return p - learning_rate * (s["m"] / (1 - betas[0] ** n)) / ((s["v"] / (1 - betas[1] ** n)).sqrt() + epsilon)
 
 
 def adamw_step(p: Tensor, g: Tensor, s: dict[str, Any], n: int, decays: bool) -> Tensor:
@@ -62,12 +62,16 @@ def adafactor_step(p: Tensor, g: Tensor, s: dict[str, Any], n: int, decays: bool
 
 
 CASES: list[tuple[str, dict[str, Any], Step]] = [
-    ("adamw", {"rate": 0.01, "betas": (0.8, 0.95), "epsilon": 1e-6, "weight_decay": 0.1}, adamw_step),
-    ("adamw", {"rate": 0.01, "betas": (0.8, 0.95), "epsilon": 1e-6, "weight_decay": 0.1, "fused": False}, adamw_step),
-    ("adam", {"rate": 0.01}, adam_step),
-    ("lion", {"rate": 0.01, "weight_decay": 0.1}, lion_step),
-    ("sgd", {"rate": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, sgd_step),
-    ("adafactor", {"rate": 0.05, "weight_decay": 0.1}, adafactor_step),
+    ("adamw", {"learning_rate": 0.01, "betas": (0.8, 0.95), "epsilon": 1e-6, "weight_decay": 0.1}, adamw_step),
+    (
+        "adamw",
+        {"learning_rate": 0.01, "betas": (0.8, 0.95), "epsilon": 1e-6, "weight_decay": 0.1, "fused": False},
+        adamw_step,
+    ),
+    ("adam", {"learning_rate": 0.01}, adam_step),
+    ("lion", {"learning_rate": 0.01, "weight_decay": 0.1}, lion_step),
+    ("sgd", {"learning_rate": 0.01, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, sgd_step),
+    ("adafactor", {"learning_rate": 0.05, "weight_decay": 0.1}, adafactor_step),
 ]
 
 
@@ -101,7 +105,9 @@ def test_muon_steps_matrices_by_an_orthogonal_momentum_and_the_rest_by_adamw(
 ) -> None:
     torch.manual_seed(0)
     model = nn.Linear(shape[1], shape[0]).double()
-    built = optimizer("muon", rate=0.1, rest_rate=0.01, weight_decay=0.1, scale=scale).build(parameter_groups(model))
+    built = optimizer("muon", learning_rate=0.1, rest_rate=0.01, weight_decay=0.1, scale=scale).build(
+        parameter_groups(model)
+    )
     weight, bias = model.weight.detach().clone(), model.bias.detach().clone()
     momentum = torch.zeros_like(weight)
     state: dict[str, Any] = {}
@@ -122,7 +128,7 @@ def test_muon_is_torchs_where_that_computes_in_full_precision(monkeypatch: pytes
     monkeypatch.setattr(Tensor, "bfloat16", lambda tensor: tensor.clone())
     ours, theirs = nn.Linear(5, 3, bias=False), nn.Linear(5, 3, bias=False)
     theirs.load_state_dict(ours.state_dict())
-    built = optimizer("muon", rate=0.1, weight_decay=0.1, scale=scale).build(parameter_groups(ours))
+    built = optimizer("muon", learning_rate=0.1, weight_decay=0.1, scale=scale).build(parameter_groups(ours))
     adjust = "match_rms_adamw" if scale == "adamw" else "original"
     reference = torch.optim.Muon(theirs.parameters(), lr=0.1, weight_decay=0.1, adjust_lr_fn=adjust)
     for _ in range(5):
@@ -135,15 +141,15 @@ def test_muon_is_torchs_where_that_computes_in_full_precision(monkeypatch: pytes
 
 def test_an_orthogonalized_matrix_keeps_its_shape_and_loses_its_scale() -> None:
     for shape in ((64, 16), (16, 64), (32, 32)):
-        made = orthogonalized(1e4 * torch.randn(shape, generator=torch.Generator().manual_seed(0)), 5)
+        made = orthogonalize(1e4 * torch.randn(shape, generator=torch.Generator().manual_seed(0)), 5)
         values = torch.linalg.svdvals(made)
         assert made.shape == shape and values.min() > 0.3 and values.max() < 1.3
-    assert torch.equal(orthogonalized(torch.zeros(3, 4), 5), torch.zeros(3, 4))
+    assert torch.equal(orthogonalize(torch.zeros(3, 4), 5), torch.zeros(3, 4))
 
 
 def test_muon_serves_models_of_one_kind_of_parameter_alone() -> None:
     for model in (nn.Linear(3, 3, bias=False), nn.LayerNorm(3)):
-        built = optimizer("muon", rate=0.1).build(parameter_groups(model))
+        built = optimizer("muon", learning_rate=0.1).build(parameter_groups(model))
         before = copy.deepcopy(model.state_dict())
         model(torch.randn(2, 3)).square().sum().backward()
         built.step()

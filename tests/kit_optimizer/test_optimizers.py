@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from kit import ParameterGroup, parameter_groups
-from kit.runs.tensors import read_tensors, write_tensors
-from kit.runs.tree import decode, encode
+from kit.checkpoints.state_codec import decode, encode
+from kit.files.tensors import read_tensors, write_tensors
 
 from .parts import PARTS, optimizer
 
@@ -64,7 +64,7 @@ def test_it_comes_down_a_bowl(use: str) -> None:
         {"matrix": nn.Parameter(target + torch.randn(4, 4)), "vector": nn.Parameter(torch.ones(4))}
     )
     decay = {} if use == "adam" else {"weight_decay": 0.0}
-    built = optimizer(use, rate=RATES[use], **decay).build(parameter_groups(model))
+    built = optimizer(use, learning_rate=RATES[use], **decay).build(parameter_groups(model))
     scheduler = torch.optim.lr_scheduler.LambdaLR(built, lambda step: 1 - step / 400)
 
     def loss() -> Tensor:
@@ -109,7 +109,7 @@ def test_a_closure_is_called_once_with_gradients(use: str) -> None:
 
 @pytest.mark.parametrize(
     ("use", "options", "word"),
-    [("adamw", {"rate": 0}, "rate"), ("adamw", {"betas": (0.9, 1.0)}, "betas"),
+    [("adamw", {"learning_rate": 0}, "rate"), ("adamw", {"betas": (0.9, 1.0)}, "betas"),
      ("adam", {"weight_decay": 0.1}, "weight_decay"),
      ("sgd", {"nesterov": True, "momentum": 0}, "nesterov"), ("muon", {"scale": "keller"}, "scale")],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from lone_parts import lone, problems
+from models.single_parts import problems, single_part
 from torch import Tensor
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
@@ -21,7 +21,7 @@ AT = torch.tensor([[0, 1, 2, 500, 99_999]])
 @pytest.mark.parametrize("positions", [AT, AT % 1000, -AT], ids=["far", "near", "negative"])
 @pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
 def test_sinusoidal_formula(layout: str, positions: Tensor) -> None:
-    part = lone(SinusoidalOptions(layout=layout), width=8)
+    part = single_part(SinusoidalOptions(layout=layout), width=8)
     part.embed(torch.zeros(1, 1, 8), positions[:, :1])  # what was seen before makes no difference
     found = part.embed(torch.zeros(1, 5, 8, dtype=torch.float64), positions)
     for n, at in enumerate(positions[0].tolist()):
@@ -34,12 +34,12 @@ def test_sinusoidal_formula(layout: str, positions: Tensor) -> None:
 
 def test_concatenated_layout_equals_marian() -> None:
     theirs = MarianSinusoidalPositionalEmbedding(64, 16).create_weight()
-    part = lone(SinusoidalOptions(layout="concatenated"), width=16)
+    part = single_part(SinusoidalOptions(layout="concatenated"), width=16)
     assert (part.waves(torch.arange(64)) - theirs).abs().max() < 1e-5
 
 
 def test_half_precision_weights_keep_exact_waves() -> None:
-    part = lone(SinusoidalOptions())
+    part = single_part(SinusoidalOptions())
     wanted = part.waves(AT)
     assert torch.equal(part.bfloat16().waves(AT), wanted)
 
@@ -49,18 +49,18 @@ def test_odd_width_is_refused() -> None:
 
 
 def test_learned_adds_its_row() -> None:
-    part = lone(LearnedOptions())
+    part = single_part(LearnedOptions())
     x, at = torch.randn(2, 3, 32, dtype=torch.float64), torch.tensor([[0, 1, 2], [5, 0, 63]])
     assert torch.equal(part.embed(x, at), x + part.table[at])
 
 
 def test_learned_refuses_texts_past_its_table() -> None:
     with pytest.raises(KitError, match="position 64, and the learned table ends at 63"):
-        lone(LearnedOptions()).embed(torch.zeros(1, 1, 32), torch.tensor([[64]]))
+        single_part(LearnedOptions()).embed(torch.zeros(1, 1, 32), torch.tensor([[64]]))
     assert problems(LearnedOptions(length=10))[0].path[-1] == "length"
     assert not problems(LearnedOptions(length=100))
 
 
 def test_none_changes_nothing() -> None:
-    part = lone(NoneOptions())
-    assert not part.places()
+    part = single_part(NoneOptions())
+    assert not part.locations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lone_parts import lone, problems
+from models.single_parts import problems, single_part
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
@@ -30,14 +30,14 @@ def test_weights_equal_bloom_under_a_causal_mask() -> None:
     bloom = build_alibi_tensor(torch.ones(1, 20), 6, torch.float64).view(1, 6, 1, 20)
     wanted = (scores + bloom).masked_fill(hidden, -torch.inf).softmax(-1)
     for direction in ("symmetric", "causal"):
-        bias = lone(AlibiOptions(direction=direction), causal=True, heads=6).bias(AT, AT)
+        bias = single_part(AlibiOptions(direction=direction), causal=True, heads=6).bias(AT, AT)
         found = (scores + bias).masked_fill(hidden, -torch.inf).softmax(-1)
         assert (found - wanted).abs().max() < 1e-6
 
 
 def test_directions() -> None:
-    symmetric = lone(AlibiOptions()).bias(AT, AT)
-    causal = lone(AlibiOptions(direction="causal"), causal=True).bias(AT, AT)
+    symmetric = single_part(AlibiOptions()).bias(AT, AT)
+    causal = single_part(AlibiOptions(direction="causal"), causal=True).bias(AT, AT)
     slope = 2.0**-4
     assert symmetric.dtype == torch.float64
     assert symmetric[0, 1, 7, 9] == symmetric[0, 1, 9, 7] == -2 * slope
@@ -53,5 +53,5 @@ def test_causal_direction_is_refused_where_the_future_is_seen() -> None:
 
 
 def test_half_precision_keeps_distances_apart() -> None:
-    bias = lone(AlibiOptions()).bfloat16().bias(torch.tensor([[1000]]), torch.tensor([[1, 2]]))
+    bias = single_part(AlibiOptions()).bfloat16().bias(torch.tensor([[1000]]), torch.tensor([[1, 2]]))
     assert bias[0, 0, 0, 0] != bias[0, 0, 0, 1]

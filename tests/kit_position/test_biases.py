@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from builders import texts
-from lone_parts import lone, problems, scope_of
+from models.single_parts import attention_context, problems, single_part
+from models.tiny_models import random_tokens
 from x_transformers.x_transformers import CoPE
 
-from kit import Tokens
+from kit import TokenBatch
 from kit_mask.causal import CausalMask
 from kit_mask.window import WindowMask, WindowOptions
 from kit_position.cope import CopeOptions
@@ -23,7 +23,7 @@ AT = torch.arange(9)[None]
 
 @pytest.mark.parametrize("kernel", ["log", "power"])
 def test_kerple(kernel: str) -> None:
-    part = lone(KerpleOptions(kernel=kernel))
+    part = single_part(KerpleOptions(kernel=kernel))
     found = part.bias(AT, AT)
     for head in range(4):
         a, raw = math.exp(part.weight[head].item()), part.shape[head].item()
@@ -39,7 +39,7 @@ def test_kerple(kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", ["log", "power"])
 def test_kerple_begins_in_its_range(kernel: str) -> None:
-    part = lone(KerpleOptions(kernel=kernel), heads=100)
+    part = single_part(KerpleOptions(kernel=kernel), heads=100)
     a = part.weight.exp()
     b = part.shape.exp() if kernel == "log" else 2 * part.shape.sigmoid()
     assert a.min() > 0 and a.max() < 2
@@ -49,7 +49,7 @@ def test_kerple_begins_in_its_range(kernel: str) -> None:
 
 
 def test_fire() -> None:
-    part = lone(FireOptions(hidden=5, threshold=4))
+    part = single_part(FireOptions(hidden=5, threshold=4))
     with torch.no_grad():
         part.steepness.fill_(0.7)
         part.threshold.fill_(1.25)
@@ -65,16 +65,16 @@ def test_fire() -> None:
 
 def test_fire_measures_against_the_text_so_far() -> None:
     """Twice the distance at twice the position is nearly the same, however far out: that is the point of it."""
-    part = lone(FireOptions(threshold=1))
+    part = single_part(FireOptions(threshold=1))
     near, far = (part.bias(torch.tensor([[n]]), torch.tensor([[0]])) for n in (10_000, 1_000_000))
     assert (near - far).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_shaw(causal: bool) -> None:
-    part = lone(ShawOptions(farthest=3), causal)
+    part = single_part(ShawOptions(farthest=3), causal)
     q = torch.randn(2, 4, 9, 8, dtype=torch.float64)
-    found = part.interact(q, q, scope_of(texts(9, 9)))
+    found = part.content_bias(q, q, attention_context(random_tokens(9, 9)))
     assert part.table.shape[0] == (4 if causal else 7)
     for i in range(9):
         for j in range(9):
@@ -103,25 +103,25 @@ def cope_loop(part: object, q: torch.Tensor, k: torch.Tensor, allowed: torch.Ten
 @pytest.mark.parametrize("size", [None, 3])
 @pytest.mark.parametrize("left", [False, True])
 def test_cope_counts_only_what_is_seen(size: int | None, left: bool) -> None:
-    part = lone(CopeOptions(positions=3), causal=True, heads=2)
-    tokens = texts(6, 4, left=left)
+    part = single_part(CopeOptions(positions=3), causal=True, heads=2)
+    tokens = random_tokens(6, 4, left=left)
     mask = CausalMask() if size is None else WindowMask(WindowOptions(size=size, direction="back"))
-    scope = scope_of(tokens, mask)
+    context = attention_context(tokens, mask)
     q, k = (torch.randn(2, 2, 6, 8, dtype=torch.float64) for _ in range(2))
-    assert scope.allowed is not None and tokens.valid is not None
-    found = part.interact(q, k, scope)
-    wanted = cope_loop(part, q, k, scope.allowed[:, 0], 2)
+    assert context.attention_mask is not None and tokens.padding_mask is not None
+    found = part.content_bias(q, k, context)
+    wanted = cope_loop(part, q, k, context.attention_mask[:, 0], 2)
     assert (found - wanted).abs().max() < 1e-10
 
 
 def test_cope_equals_x_transformers() -> None:
-    part = lone(CopeOptions(positions=5), causal=True)
+    part = single_part(CopeOptions(positions=5), causal=True)
     theirs = CoPE(8, 4, 5).double()
     theirs.pos_emb.data.copy_(part.table.data)
     q, k = (torch.randn(2, 4, 7, 8, dtype=torch.float64) for _ in range(2))
     logits = (q @ k.mT / 8**0.5).masked_fill(torch.ones(7, 7).triu(1).bool(), -1e9)
-    scope = scope_of(Tokens(torch.ones(2, 7, dtype=torch.long)), CausalMask())
-    assert (part.interact(q, k, scope) - theirs(q, logits)).abs().max() < 1e-10
+    context = attention_context(TokenBatch(torch.ones(2, 7, dtype=torch.long)), CausalMask())
+    assert (part.content_bias(q, k, context) - theirs(q, logits)).abs().max() < 1e-10
 
 
 def test_cope_is_refused_where_the_future_is_seen() -> None:

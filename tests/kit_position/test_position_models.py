@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from builders import build, texts
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import build, random_tokens
 
-from kit import Model, Options, Tokens
+from kit import Model, Options, TokenBatch
 from kit_attention.softmax import SoftmaxOptions
 from kit_position.alibi import AlibiOptions
 from kit_position.cope import CopeOptions
@@ -28,8 +28,8 @@ VARIANTS: dict[str, Options] = {
     "learned": LearnedOptions(),
     "sinusoidal": SinusoidalOptions(layout="concatenated"),
     "rotary": RotaryOptions(),
-    "rotary interleaved": RotaryOptions(layout="interleaved", share=0.5, scaling=LinearOptions(factor=2)),
-    "rotary yarn": RotaryOptions(share=0.75, scaling=YarnOptions(factor=4, original_length=16)),
+    "rotary interleaved": RotaryOptions(layout="interleaved", rotary_fraction=0.5, scaling=LinearOptions(factor=2)),
+    "rotary yarn": RotaryOptions(rotary_fraction=0.75, scaling=YarnOptions(factor=4, original_length=16)),
     "alibi": AlibiOptions(),
     "t5": T5Options(buckets=8, farthest=6),
     "shaw": ShawOptions(farthest=3),
@@ -43,7 +43,7 @@ BACK_ONLY = ("xpos", "cope")
 
 
 def model_with(variant: str, family: str) -> Model:
-    return build(family, {"attention": SoftmaxOptions(heads=4, groups=2)}, position=VARIANTS[variant])
+    return build(family, {"attention": SoftmaxOptions(heads=4, kv_heads=2)}, position=VARIANTS[variant])
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -60,13 +60,13 @@ def test_encoder_and_both(variant: str) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gradients_reach_every_parameter_beside_a_row_of_padding(variant: str) -> None:
     model = model_with(variant, "decoder").train()
-    tokens = texts(8, 3, 2)
-    assert tokens.valid is not None
-    valid = tokens.valid.clone()
-    valid[2] = False
-    scores = model(target=Tokens(tokens.ids, valid))
+    tokens = random_tokens(8, 3, 2)
+    assert tokens.padding_mask is not None
+    padding_mask = tokens.padding_mask.clone()
+    padding_mask[2] = False
+    scores = model(target=TokenBatch(tokens.ids, padding_mask))
     assert scores.isfinite().all()
-    scores[valid].log_softmax(-1)[..., 3].sum().backward()
+    scores[padding_mask].log_softmax(-1)[..., 3].sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all(), name
         assert parameter.grad.abs().max() > 0 or "query_key_value.bias" in name, name
@@ -76,7 +76,7 @@ def test_gradients_reach_every_parameter_beside_a_row_of_padding(variant: str) -
 def test_bfloat16_stays_close(variant: str) -> None:
     model = model_with(variant, "decoder").float()
     with torch.no_grad():
-        wanted = model(target=texts(8, 3))
+        wanted = model(target=random_tokens(8, 3))
         with torch.autocast("cpu", torch.bfloat16):
-            found = model(target=texts(8, 3))
+            found = model(target=random_tokens(8, 3))
     assert (found - wanted).abs().max() < 0.1 * wanted.abs().max()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from lone_parts import lone, problems
+from models.single_parts import problems, single_part
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -23,7 +23,7 @@ def test_buckets_are_identical(both_ways: bool, buckets: int, farthest: int) -> 
 def test_bias_equals_hugging_face(causal: bool) -> None:
     config = T5Config(d_model=32, num_heads=4, d_kv=8, is_decoder=causal)
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).double()
-    part = lone(T5Options(), causal)
+    part = single_part(T5Options(), causal)
     part.table.data.copy_(theirs.relative_attention_bias.weight.data)
     at = torch.arange(300)[None]
     assert torch.equal(part.bias(at, at), theirs.compute_bias(300, 300))
@@ -31,7 +31,7 @@ def test_bias_equals_hugging_face(causal: bool) -> None:
 
 
 def test_one_table_serves_all_layers_of_a_stack() -> None:
-    from builders import build
+    from models.tiny_models import build
 
     model = build("encoder-decoder", position=T5Options())
     tables = [name for name, _ in model.named_parameters() if name.endswith("table") and "position" in name]

@@ -1,3 +1,3 @@
 """The runs that tests of inspecting look into."""
 
-from inspected_fixtures import *  # noqa: F403
+from runs.inspector_fixtures import *  # noqa: F403

@@ -6,13 +6,14 @@ import math
 
 import pytest
 import torch
-from made_heads import causal, even, everything, own, previous, row, sink
+from models.synthetic_attention import causal, even, everything, own, previous, row, sink
 from torch import Tensor
 
-from kit import AttentionMap, AttentionRecord, Inspector, probe
-from kit_probe.aligning import Aligner
+from kit import AttentionMap, AttentionRecord, Inspector
+from kit_inspect.head_report import measure_heads
 from kit_probe.alignment import AlignmentOptions, AlignmentProbe, agreement
 from kit_probe.flow import FlowOptions, FlowProbe, flow
+from kit_probe.ibm_aligner import IbmAligner
 from kit_probe.rollout import RolloutOptions, RolloutProbe, rollout, rollout_across
 from kit_probe.similarity import SimilarityOptions, SimilarityProbe, divergence
 
@@ -110,7 +111,7 @@ def test_heads_are_grouped_across_layers_and_the_root_is_a_distance() -> None:
     size = 6
     maps = [torch.stack([previous(size), sink(size)]), torch.stack([sink(size), even(causal(size))])]
     distance = probe_.distance(probe_.compare(own(maps, causal(size)))["decoder"])
-    assert probe_.groups(distance) == [0, 1, 1, 2]
+    assert probe_.clusters(distance) == [0, 1, 1, 2]
     assert distance[0, 1] <= distance[0, 3] + distance[3, 1] + 1e-12
     assert float(distance.max()) <= math.sqrt(math.log(2)) + 1e-12
 
@@ -131,16 +132,16 @@ def test_alignment_is_read_at_the_query_that_writes_a_token() -> None:
 def test_the_alignment_model_learns_pairs_of_tokens() -> None:
     generator = torch.Generator().manual_seed(0)
     texts = [torch.randperm(20, generator=generator)[:5].tolist() for _ in range(60)]
-    aligner = Aligner(tension=0.0)
+    aligner = IbmAligner(tension=0.0)
     aligner.train([(text, [100 + token for token in reversed(text)]) for text in texts], 10)
     assert aligner.align([3, 5, 9], [109, 105, 103]) == [2, 1, 0]
-    near = Aligner(tension=8.0)
+    near = IbmAligner(tension=8.0)
     assert near.align([1, 2, 3], [7, 8, 9]) == [0, 1, 2]
 
 
 def test_alignment_of_a_run(pairs: Inspector) -> None:
     texts = [("1 2 3", "3 2 1"), ("4 5", "5 4"), ("6 7 8 1", "1 8 7 6")]
-    report = probe(pairs, [AlignmentProbe(AlignmentOptions())], texts)
+    report = measure_heads(pairs, [AlignmentProbe(AlignmentOptions())], texts)
     crossing = [card for card in report.heads if card.kind == "cross"]
     assert len(crossing) == 4 and all("alignment" in card.estimates for card in crossing)
     assert all(card.estimates == {} for card in report.heads if card.kind != "cross")
@@ -149,4 +150,4 @@ def test_alignment_of_a_run(pairs: Inspector) -> None:
 
 
 def _plain(found: AttentionMap) -> Tensor:
-    return found.weights.mean(0) / 2 + torch.eye(len(found.allowed), dtype=torch.float64) / 2
+    return found.weights.mean(0) / 2 + torch.eye(len(found.attention_mask), dtype=torch.float64) / 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_heads import alibi, causal, even, everything, own, previous, row, sink
+from models.synthetic_attention import alibi, causal, even, everything, own, previous, row, sink
 from torch import Tensor
 
 from kit import AttentionMap, AttentionRecord, RecordProbe
@@ -15,15 +15,15 @@ from kit_probe.confidence import ConfidenceOptions, ConfidenceProbe
 from kit_probe.distance import DistanceOptions, DistanceProbe
 from kit_probe.entropy import EntropyOptions, EntropyProbe
 from kit_probe.offset import OffsetOptions, OffsetProbe
-from kit_probe.special import SpecialOptions, SpecialProbe
+from kit_probe.special_tokens import SpecialTokensOptions, SpecialTokensProbe
 
 SIZE = 6
 
 
 def numbers(probe: RecordProbe, record: AttentionRecord) -> list[dict[str, float]]:
     """What a probe says of each head of the first attention."""
-    (found, *_) = probe.of(record).values()
-    values = probe.conclude(probe.align([found]))
+    (found, *_) = probe.measure_record(record).values()
+    values = probe.aggregate(probe.align([found]))
     return [dict(zip(probe.quantities, head, strict=True)) for head in values.tolist()]
 
 
@@ -35,7 +35,7 @@ ENTROPY, CONFIDENCE = EntropyProbe(EntropyOptions()), ConfidenceProbe(Confidence
 DISTANCE, OFFSET, SPECIAL = (
     DistanceProbe(DistanceOptions()),
     OffsetProbe(OffsetOptions()),
-    SpecialProbe(SpecialOptions()),
+    SpecialTokensProbe(SpecialTokensOptions()),
 )
 
 
@@ -114,9 +114,9 @@ def test_a_sink_rests_on_the_start() -> None:
 
 def test_texts_without_a_choice_say_nothing() -> None:
     one = own([torch.ones(1, 1, 1)], causal(1))
-    assert all(probe.of(one) == {} for probe in (ENTROPY, CONFIDENCE, DISTANCE, SPECIAL))
+    assert all(probe.measure_record(one) == {} for probe in (ENTROPY, CONFIDENCE, DISTANCE, SPECIAL))
     found = AttentionMap("decoder.0.cross_attention", "cross", 0, torch.ones(1, 2, 1), everything(2, 1))
-    assert ENTROPY.of(AttentionRecord((found,), row([6]), row([6, 7]))) == {}
+    assert ENTROPY.measure_record(AttentionRecord((found,), row([6]), row([6, 7]))) == {}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_texts_without_a_choice_say_nothing() -> None:
     [
         (OFFSET, previous(SIZE), "the token before"),
         (SPECIAL, sink(SIZE), "a sink"),
-        (ENTROPY, even(causal(SIZE)), "evenly"),
+        (ENTROPY, even(causal(SIZE)), "uniformly"),
         (DISTANCE, previous(SIZE), "near, mostly to the left"),
     ],
     ids=["previous", "sink", "even", "near"],

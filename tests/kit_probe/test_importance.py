@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 import torch
-from made_heads import everything, own
+from models.synthetic_attention import everything, own
 
-from kit import HeadGates, Ids, Inspector, Tokens, head_means, head_slopes, saliency, text_losses
+from kit import (
+    ExampleIds,
+    HeadMask,
+    Inspector,
+    TokenBatch,
+    head_gradients,
+    mean_head_outputs,
+    sequence_losses,
+)
 from kit_probe.ablation import AblationOptions, AblationProbe
 from kit_probe.importance import ImportanceOptions, ImportanceProbe
+from kit_probe.input_saliency import saliency
 from kit_probe.saliency import SaliencyOptions, SaliencyProbe, rank_correlation, ranks
 
 PROBE = ImportanceProbe(ImportanceOptions())
 
 
-def rows(inspector: Inspector, count: int = 5) -> list[Ids]:
+def rows(inspector: Inspector, count: int = 5) -> list[ExampleIds]:
     return [inspector.reader.encode(example) for example in inspector.examples("validation", count)]
 
 
@@ -27,13 +36,13 @@ def exact(pairs: Inspector) -> Inspector:
 
 def test_slopes_are_what_small_steps_say_for_each_text(exact: Inspector) -> None:
     given = rows(exact)
-    found = head_slopes(exact, given)
+    found = head_gradients(exact, given)
     step = 1e-5
     for site, head in (("encoder.0.attention", 1), ("decoder.1.attention", 3), ("decoder.0.cross_attention", 0)):
         gates = [torch.ones(1, found[site].shape[1], dtype=torch.float64) for _ in range(2)]
         gates[0][0, head] += step
         gates[1][0, head] -= step
-        up, down = (text_losses(exact, given, HeadGates({site: gate})) for gate in gates)
+        up, down = (sequence_losses(exact, given, HeadMask({site: gate})) for gate in gates)
         assert ((up - down) / (2 * step) - found[site][:, head]).abs().max() < 1e-7
 
 
@@ -43,7 +52,7 @@ def test_sizes_are_taken_text_by_text_not_batch_by_batch(exact: Inspector) -> No
     alone = [next(PROBE.gather(exact, [row]))["decoder.0.cross_attention"] for row in given]
     for one, other in zip(together, alone, strict=True):
         assert (one - other).abs().max() < 1e-9
-    signed = head_slopes(exact, given)["decoder.0.cross_attention"]
+    signed = head_gradients(exact, given)["decoder.0.cross_attention"]
     assert (signed.mean(0).abs() < torch.stack(together).mean(0)).any()  # batch by batch some would cancel out
 
 
@@ -52,7 +61,7 @@ def test_importance_has_length_one_in_each_layer_and_does_not_see_scale(exact: I
 
     def found() -> torch.Tensor:
         kept = [each["encoder.0.attention"] for each in PROBE.gather(exact, given)]
-        return PROBE.conclude(PROBE.align(kept))
+        return PROBE.aggregate(PROBE.align(kept))
 
     before = found()
     assert float(before[:, 1].norm()) == pytest.approx(1.0)
@@ -69,10 +78,10 @@ def test_ablation_is_what_the_model_loses(exact: Inspector) -> None:
     kept = list(AblationProbe(AblationOptions()).gather(exact, given))
     assert len(kept) == len(given)
     attention = exact.model.get_submodule("encoder.stack.layers.1.attention")
-    whole = text_losses(exact, given)
+    whole = sequence_losses(exact, given)
     with torch.no_grad():
         attention.output.weight[:, 8:] = 0  # the second of two heads
-    wanted = text_losses(exact, given) - whole
+    wanted = sequence_losses(exact, given) - whole
     found = torch.stack([each["encoder.1.attention"][1, 0] for each in kept])
     assert (found - wanted).abs().max() < 1e-9
 
@@ -86,7 +95,7 @@ def test_a_head_that_always_gives_the_same_loses_nothing_by_its_mean(exact: Insp
     kept = list(AblationProbe(AblationOptions()).gather(exact, given))
     assert torch.stack([each["encoder.1.attention"][0, 1] for each in kept]).abs().max() < 1e-9
     assert torch.stack([each["encoder.1.attention"][0, 0] for each in kept]).abs().max() > 1e-4
-    assert head_means(exact, given)["encoder.1.attention", 0].tolist() == pytest.approx([0.5] * 8)
+    assert mean_head_outputs(exact, given)["encoder.1.attention", 0].tolist() == pytest.approx([0.5] * 8)
 
 
 def test_classes_need_their_labels(classes: Inspector) -> None:
@@ -99,12 +108,14 @@ def test_saliency_is_what_slopes_and_hiding_say(exact: Inspector) -> None:
     found = saliency(exact, row)
     assert found is not None
     length = len(row.source) + 1
-    assert found.by_slope["source"].shape == (len(found.predictions), length)
+    assert found.by_gradient["source"].shape == (len(found.predictions), length)
     assert found.predictions[-1] == "<end>"
     # A target token is read after what comes before it was written.
-    assert found.by_slope["target"].triu(1).abs().max() == 0 and found.by_hiding["target"].triu(1).abs().max() < 1e-5
+    assert (
+        found.by_gradient["target"].triu(1).abs().max() == 0 and found.by_occlusion["target"].triu(1).abs().max() < 1e-5
+    )
     batch = exact.reader.batch([row])
-    source, target = exact.reader.inputs(batch)
+    source, target = exact.reader.model_inputs(batch)
     assert source is not None and target is not None and batch.target is not None
     embedding = exact.model.get_submodule("encoder.embedding")
     vectors = embedding(source.ids)
@@ -113,24 +124,29 @@ def test_saliency_is_what_slopes_and_hiding_say(exact: Inspector) -> None:
     handle = embedding.register_forward_hook(lambda *_: changed)
     hidden = exact.model(source, target).log_softmax(-1)
     handle.remove()
-    whole = exact.model(Tokens.of(source.ids), target).log_softmax(-1)
+    whole = exact.model(TokenBatch.of(source.ids), target).log_softmax(-1)
     gold = batch.target.ids[0, 1:]
     places = torch.arange(len(gold))
     fall = (whole - hidden)[0, places, gold]
-    assert (found.by_hiding["source"][:, 1] - fall).abs().max() < 1e-5
+    assert (found.by_occlusion["source"][:, 1] - fall).abs().max() < 1e-5
 
 
 def test_agreement_with_saliency(pairs: Inspector, text: Inspector, classes: Inspector) -> None:
-    probe = SaliencyProbe(SaliencyOptions(texts=2))
+    probe = SaliencyProbe(SaliencyOptions(sequences=2))
     for inspector, kinds in ((pairs, {"decoder", "cross"}), (text, {"decoder"}), (classes, {"encoder"})):
         kept = list(probe.gather(inspector, rows(inspector, 2)))
-        record = inspector.look(rows(inspector, 1))[0]
+        record = inspector.run(rows(inspector, 1))[0]
         assert {record[site].kind for site in kept[0]} == kinds
         assert all((found.abs() <= 1).all() for each in kept for found in each.values())
-    even = list(probe.gather(pairs.even(), rows(pairs, 2)))
+    even = list(probe.gather(pairs.uniform_attention(), rows(pairs, 2)))
     assert all(found.abs().max() == 0 for found in even[0].values())  # an even head has no order
     drawings = probe.draw(pairs.record(("1 2 3", "3 2 1")), pairs)
-    assert [it.name for it in drawings] == ["slopes, source", "hiding, source", "slopes, target", "hiding, target"]
+    assert [it.name for it in drawings] == [
+        "gradient, source",
+        "occlusion, source",
+        "gradient, target",
+        "occlusion, target",
+    ]
     assert drawings[0].values.shape == (4, 4) and drawings[0].rows == ("3", "2", "1", "<end>")
 
 

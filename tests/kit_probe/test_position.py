@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from made_heads import Pretended, alibi, causal, even, everything, own, previous, sink, softmax
+from models.synthetic_attention import Pretended, alibi, causal, even, everything, own, previous, sink, softmax
 from torch import Tensor
 
-from kit import AttentionRecord, Ids
+from kit import AttentionRecord, ExampleIds
 from kit_probe.position import PositionOptions, PositionProbe, basis, shares
 from kit_probe.shuffled import ShuffledOptions, ShuffledProbe
 
@@ -18,8 +18,8 @@ def measured(
     records: list[AttentionRecord], space: str = "weights", site: str = "decoder.0.attention"
 ) -> tuple[float, ...]:
     probe = PositionProbe(PositionOptions(space=space))  # type: ignore[arg-type]
-    kept = [probe.of(record)[site] for record in records]
-    (head,) = probe.conclude(probe.align(kept)).tolist()
+    kept = [probe.measure_record(record)[site] for record in records]
+    (head,) = probe.aggregate(probe.align(kept)).tolist()
     assert sum(head[:3]) == pytest.approx(1.0, abs=1e-9) or head[3] < 1e-12
     return tuple(head)
 
@@ -41,14 +41,14 @@ def content(texts: int = TEXTS, scale: float = 1.0, extra: float = 0.0, seed: in
 
 
 def test_a_head_that_goes_by_distance_is_relative() -> None:
-    for space in ("weights", "scores"):
+    for space in ("weights", "logits"):
         assert measured(repeated(previous(SIZE)), space) == pytest.approx((1.0, 0.0, 0.0, 1.0), abs=1e-9)
 
 
 def test_an_alibi_head_is_nearly_relative_in_weights_and_exactly_in_scores() -> None:
     relative, absolute, rest, focus = measured(repeated(alibi(SIZE)))
     assert (relative, absolute, rest, focus) == pytest.approx((0.97, 0.03, 0.0, 0.07), abs=0.01)
-    assert measured(repeated(alibi(SIZE)), "scores")[:3] == pytest.approx((1.0, 0.0, 0.0), abs=1e-9)
+    assert measured(repeated(alibi(SIZE)), "logits")[:3] == pytest.approx((1.0, 0.0, 0.0), abs=1e-9)
 
 
 def test_a_sink_is_absolute() -> None:
@@ -57,10 +57,10 @@ def test_a_sink_is_absolute() -> None:
 
 
 def test_a_head_that_goes_by_the_tokens_is_content() -> None:
-    for space in ("weights", "scores"):
+    for space in ("weights", "logits"):
         relative, absolute, rest, _ = measured(content(), space)
         assert (relative, absolute, rest) == pytest.approx((0.0, 0.0, 1.0), abs=0.03)
-    relative, _, rest, _ = measured(content(extra=0.25), "scores")
+    relative, _, rest, _ = measured(content(extra=0.25), "logits")
     assert 0.2 < relative < 0.8 and 0.2 < rest < 0.8
 
 
@@ -70,7 +70,7 @@ def test_few_texts_do_not_make_content_look_like_position(texts: int) -> None:
     raw, corrected = [], []
     for seed in range(24):
         records = content(texts, seed=seed)
-        y = probe.align([probe.of(record)["decoder.0.attention"] for record in records])
+        y = probe.align([probe.measure_record(record)["decoder.0.attention"] for record in records])
         y = y[:, 0][:, allowed] - even(causal(SIZE))[allowed]
         raw.append(float(1 - ((y - y.mean(0)) ** 2).sum() / (y**2).sum()))
         corrected.append(sum(measured(records)[:2]))
@@ -83,7 +83,7 @@ def test_an_even_head_has_no_focus() -> None:
     assert (relative, absolute, rest, focus) == pytest.approx((0, 0, 0, 0), abs=1e-9)
     probe = PositionProbe(PositionOptions())
     role = probe.role(dict.fromkeys(probe.quantities, 0.0), "decoder")
-    assert role is not None and "evenly" in role.words
+    assert role is not None and "uniformly" in role.words
 
 
 def test_shares_before_the_correction_are_never_negative() -> None:
@@ -96,9 +96,9 @@ def test_shares_before_the_correction_are_never_negative() -> None:
 def test_causal_texts_are_cut_to_one_length_and_others_need_the_same() -> None:
     probe = PositionProbe(PositionOptions())
     texts = [own([previous(size)[None]], causal(size)) for size in (5, 8, 9, 12)]
-    assert probe.align([probe.of(record)["decoder.0.attention"] for record in texts]).shape == (2, 1, 9, 9)
+    assert probe.align([probe.measure_record(record)["decoder.0.attention"] for record in texts]).shape == (2, 1, 9, 9)
     both = [own([even(everything(size))[None]], everything(size), kind="encoder") for size in (5, 8, 8, 12)]
-    assert probe.align([probe.of(record)["encoder.0.attention"] for record in both]).shape == (2, 1, 8, 8)
+    assert probe.align([probe.measure_record(record)["encoder.0.attention"] for record in both]).shape == (2, 1, 8, 8)
 
 
 def test_shuffling_tells_position_from_content() -> None:
@@ -121,8 +121,8 @@ def test_shuffling_tells_position_from_content() -> None:
         weights[0, 0] = weights[-1, -1] = 1.0
         return weights[None]
 
-    rows = [Ids(tuple(torch.randperm(150, generator=generator)[:12].add(6).tolist())) for _ in range(8)]
-    probe = ShuffledProbe(ShuffledOptions(texts=8))
+    rows = [ExampleIds(tuple(torch.randperm(150, generator=generator)[:12].add(6).tolist())) for _ in range(8)]
+    probe = ShuffledProbe(ShuffledOptions(sequences=8))
     for head in _shuffled(probe, Pretended(by_place), rows):
         assert head == pytest.approx([1.0, 0.0, 0.0], abs=1e-9)
     position, token, rest = _shuffled(probe, Pretended(by_token), rows)[0]
@@ -131,8 +131,8 @@ def test_shuffling_tells_position_from_content() -> None:
     assert position == pytest.approx(0.0, abs=0.05) and token == pytest.approx(1.0, abs=0.1)
 
 
-def _shuffled(probe: ShuffledProbe, inspector: Pretended, rows: list[Ids]) -> list[list[float]]:
+def _shuffled(probe: ShuffledProbe, inspector: Pretended, rows: list[ExampleIds]) -> list[list[float]]:
     kept = list(probe.gather(inspector, rows))
     (site,) = kept[0]
-    found: list[list[float]] = probe.conclude(probe.align([each[site] for each in kept])).tolist()
+    found: list[list[float]] = probe.aggregate(probe.align([each[site] for each in kept])).tolist()
     return found

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, texts
+from models.tiny_models import build, random_tokens
 from torch import Tensor
 
-from kit import Layout, Memory, Tokens
+from kit import BatchLayout, EncoderOutput, TokenBatch
 from kit_attention.additive import AdditiveOptions
 from kit_attention.softmax import SoftmaxOptions
 from kit_recurrent.gru import GruOptions
@@ -49,12 +49,17 @@ def test_two_layers_in_both_directions(kind: str) -> None:
     """On texts with padding at the left, the right, in the middle, and everywhere."""
     stack = build("encoder", encoder=KINDS[kind](depth=2, hidden=12), position=None).encoder.stack
     torch.nn.init.normal_(stack.cells.bias_ih_l1)
-    valid = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
+    padding_mask = torch.tensor(
+        [[0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]
+    ).bool()
     x = torch.randn(5, 5, 32, dtype=torch.float64)
-    for layout in (Layout.of(Tokens(valid.long(), valid)), Layout.of(Tokens(valid.long(), valid)).packed()):
+    for layout in (
+        BatchLayout.of(TokenBatch(padding_mask.long(), padding_mask)),
+        BatchLayout.of(TokenBatch(padding_mask.long(), padding_mask)).packed(),
+    ):
         found = layout.pad(stack(layout.unpad(x), layout))
         for row in range(5):
-            sequence = list(x[row, valid[row]])
+            sequence = list(x[row, padding_mask[row]])
             for layer in (0, 1):
                 ways = []
                 for backward in (False, True):
@@ -64,7 +69,7 @@ def test_two_layers_in_both_directions(kind: str) -> None:
                         outs.append(state[0])
                     ways.append(outs[::-1] if backward else outs)
                 sequence = [torch.cat(pair) for pair in zip(*ways, strict=True)]
-            for place, wanted in zip(valid[row].nonzero().flatten(), sequence, strict=True):
+            for place, wanted in zip(padding_mask[row].nonzero().flatten(), sequence, strict=True):
                 assert (found[row, place] - stack.output(wanted)).abs().max() < 1e-12
 
 
@@ -73,7 +78,7 @@ def translator(**options: Any) -> tuple[Any, Tensor, Tensor, Any]:
     model = build(encoder=LstmOptions(), decoder=LstmOptions(**options), position=None)
     stack = model.decoder.stack
     x, memory = torch.randn(1, 4, 32, dtype=torch.float64), torch.randn(1, 3, 32, dtype=torch.float64)
-    found = stack(x, Layout.of(texts(4)), Memory(memory, Layout.of(texts(3))))
+    found = stack(x, BatchLayout.of(random_tokens(4)), EncoderOutput(memory, BatchLayout.of(random_tokens(3))))
     return stack, x[0], memory[0], found[0]
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from builders import KIT, texts
-from whole_models import check_decoder
+from models.model_checks import check_decoder
+from models.tiny_models import KIT, random_tokens
 
-from kit.model.assembly import Assembly
-from kit.recipe.load import load_recipe
+from kit.model.builder import ModelBuilder
+from kit.recipe.loading import load_recipe
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "known" / "bahdanau.yaml"
 SMALL = ["model.width=32", "model.vocabulary=50", "model.encoder.hidden=24", "model.decoder.hidden=24"]
@@ -22,13 +22,13 @@ def test_it_is_a_model_like_any_other(cells: str, feed: str) -> None:
     text = RECIPE.read_text().replace("use: lstm", f"use: {cells}")
     section = load_recipe(text, KIT.registry, [*SMALL, f"model.decoder.feed={feed}"]).recipe.model
     torch.manual_seed(0)
-    check_decoder(Assembly(KIT.registry).model(section).double().eval())
+    check_decoder(ModelBuilder(KIT.registry).model(section).double().eval())
 
 
 def test_its_parameters() -> None:
     """Counted by hand from the formulas; the two tables and the way back to words are most of it."""
     with torch.device("meta"):
-        model = Assembly(KIT.registry).model(load_recipe(RECIPE, KIT.registry).recipe.model)
+        model = ModelBuilder(KIT.registry).model(load_recipe(RECIPE, KIT.registry).recipe.model)
     width, hidden, vocabulary = 620, 1000, 30000
     tables = 3 * vocabulary * width
 
@@ -45,11 +45,11 @@ def test_it_learns_to_reverse() -> None:
     """A minute task: the output is the source backward; what it cannot do without looking at the right token."""
     section = load_recipe(RECIPE, KIT.registry, SMALL).recipe.model
     torch.manual_seed(0)
-    model = Assembly(KIT.registry).model(section)
+    model = ModelBuilder(KIT.registry).model(section)
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     losses = []
     for step in range(150):
-        source = texts(*[5] * 32, vocabulary=12, seed=step).ids
+        source = random_tokens(*[5] * 32, vocabulary=12, seed=step).ids
         wanted = source.flip(1)
         given = torch.cat([torch.zeros_like(wanted[:, :1]), wanted[:, :-1]], 1)
         loss = torch.nn.functional.cross_entropy(model(source, given).flatten(0, 1), wanted.flatten())

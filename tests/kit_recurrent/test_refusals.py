@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT, build, section, texts
+from models.tiny_models import KIT, build, random_tokens, section
 
 from kit import RecipeError
-from kit.model.assembly import Assembly
+from kit.model.builder import ModelBuilder
 from kit_attention.additive import AdditiveOptions
 from kit_attention.softmax import SoftmaxOptions
 from kit_recurrent.lstm import LstmOptions
@@ -18,7 +18,7 @@ from kit_recurrent.rnn import RnnOptions
 
 def refusals(family: str, **changes: Any) -> list[str]:
     with pytest.raises(RecipeError) as caught:
-        Assembly(KIT.registry).model(section(family, **changes))
+        ModelBuilder(KIT.registry).model(section(family, **changes))
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -53,14 +53,14 @@ def test_an_attention_that_reads_no_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
     from kit_attention.softmax import SoftmaxAttention
 
-    able = SoftmaxAttention.abilities
+    able = SoftmaxAttention.capabilities
     options = LstmOptions(attention=SoftmaxOptions(heads=2))
-    monkeypatch.setattr(SoftmaxAttention, "abilities", replace(able, reads_memory=False))
+    monkeypatch.setattr(SoftmaxAttention, "capabilities", replace(able, reads_memory=False))
     assert refusals("encoder-decoder", encoder=LstmOptions(), decoder=options) == [
         "recipe: model.decoder.attention: softmax attention cannot attend to a memory, and the decoder has one"
         "\n    choose another attention"
     ]
-    monkeypatch.setattr(SoftmaxAttention, "abilities", replace(able, steps=False))
+    monkeypatch.setattr(SoftmaxAttention, "capabilities", replace(able, incremental=False))
     assert refusals("encoder-decoder", encoder=LstmOptions(), decoder=options) == [
         "recipe: model.decoder.attention: softmax attention cannot go on token by token, and the decoder writes that "
         "way\n    choose another attention"
@@ -70,9 +70,9 @@ def test_an_attention_that_reads_no_memory(monkeypatch: pytest.MonkeyPatch) -> N
 def test_dropout_acts_between_layers_and_at_the_end_in_training_only() -> None:
     for depth in (1, 2):
         model = build("decoder", decoder=LstmOptions(depth=depth), position=None, dropout=0.5)
-        target = texts(6)
+        target = random_tokens(6)
         assert torch.equal(model(target), model(target))
-        model.decoder.dropout.chance = 0.0
+        model.decoder.dropout.p = 0.0
         stack = model.decoder.stack.train()
         assert stack.cells.dropout == (0.5 if depth == 2 else 0.0)
         share = (stack(torch.randn(4, 100, 32).double(), _layout(4, 100)) == 0).double().mean()
@@ -80,6 +80,6 @@ def test_dropout_acts_between_layers_and_at_the_end_in_training_only() -> None:
 
 
 def _layout(rows: int, length: int) -> Any:
-    from kit import Layout, Tokens
+    from kit import BatchLayout, TokenBatch
 
-    return Layout.of(Tokens(torch.zeros(rows, length, dtype=torch.long)))
+    return BatchLayout.of(TokenBatch(torch.zeros(rows, length, dtype=torch.long)))

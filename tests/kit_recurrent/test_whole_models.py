@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, texts
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import build, random_tokens
 
-from kit import Recorder, Tokens
+from kit import AttentionRecorder, TokenBatch
 from kit_attention.additive import AdditiveOptions
 from kit_attention.softmax import SoftmaxOptions
 from kit_recurrent.gru import GruOptions
@@ -48,8 +48,8 @@ def test_readers(kind: str, direction: Any) -> None:
 def test_a_mixed_model_and_a_source_without_tokens(decoder: str) -> None:
     """A Transformer encoder with a recurrent decoder; one source is all padding, one target too."""
     model = build(decoder=LstmOptions(**DECODERS[decoder]))
-    source = Tokens(texts(4, 4).ids, torch.tensor([[True] * 4, [False] * 4]))
-    target = Tokens(texts(3, 3, seed=1).ids, torch.tensor([[False] * 3, [True] * 3]))
+    source = TokenBatch(random_tokens(4, 4).ids, torch.tensor([[True] * 4, [False] * 4]))
+    target = TokenBatch(random_tokens(3, 3, seed=1).ids, torch.tensor([[False] * 3, [True] * 3]))
     scores = model(source, target)
     assert scores.isfinite().all()
     scores.sum().backward()
@@ -59,8 +59,8 @@ def test_a_mixed_model_and_a_source_without_tokens(decoder: str) -> None:
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_a_watcher_sees_the_attention_of_a_whole_text(decoder: str) -> None:
     model = build(encoder=LstmOptions(), decoder=LstmOptions(**DECODERS[decoder]))
-    recorder = Recorder()
-    model(texts(3, 8), texts(4, 6, seed=1), watcher=recorder)
+    recorder = AttentionRecorder()
+    model(random_tokens(3, 8), random_tokens(4, 6, seed=1), observer=recorder)
     (name,) = recorder.by_site
     depth = DECODERS[decoder].get("depth", 1)
     heads = DECODERS[decoder]["attention"].heads
@@ -72,10 +72,10 @@ def test_a_watcher_sees_the_attention_of_a_whole_text(decoder: str) -> None:
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_half_precision_stays_close(decoder: str) -> None:
     model = build(encoder=LstmOptions(depth=2), decoder=LstmOptions(**DECODERS[decoder]), position=None).float()
-    source, target = texts(3, 8, left=True), texts(4, 6, seed=1)
-    wanted = model(source, target)[target.valid]
+    source, target = random_tokens(3, 8, left=True), random_tokens(4, 6, seed=1)
+    wanted = model(source, target)[target.padding_mask]
     with torch.autocast("cpu", torch.bfloat16):
-        scores = model(source, target)[target.valid]
+        scores = model(source, target)[target.padding_mask]
         packed = model(source, target, packed=True)
     scores.sum().backward()
     assert (scores - wanted).abs().max() < 0.03 * wanted.abs().max()
@@ -86,5 +86,5 @@ def test_half_precision_stays_close(decoder: str) -> None:
 def test_shapes_without_data(decoder: str) -> None:
     with torch.device("meta"):
         model = build(encoder=GruOptions(depth=2), decoder=GruOptions(**DECODERS[decoder]), position=None)
-        tokens = Tokens(torch.zeros(2, 5, dtype=torch.long), torch.ones(2, 5, dtype=torch.bool))
+        tokens = TokenBatch(torch.zeros(2, 5, dtype=torch.long), torch.ones(2, 5, dtype=torch.bool))
         assert model(tokens, tokens).shape == (2, 5, 50)

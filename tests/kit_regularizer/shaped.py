@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import build, texts
+from models.tiny_models import build, random_tokens
 
 from kit import Model, Options
 
-SOURCE, TARGET = texts(5, 8), texts(4, 6, seed=1)
+SOURCE, TARGET = random_tokens(5, 8), random_tokens(4, 6, seed=1)
 
 
 def shaped(*options: Options, **more: Any) -> Model:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build
+from models.tiny_models import build
 from torch import Tensor
 
-from kit import Model, Recorder, Watcher, collect_losses
+from kit import AttentionObserver, AttentionRecorder, Model, collect_losses
 from kit_regularizer.disagreement import DisagreementOptions
 from kit_regularizer.drop_heads import DropHeadsOptions
 from kit_regularizer.entropy import EntropyOptions
@@ -32,18 +32,18 @@ def term(model: Model, name: str) -> Tensor:
 
 def rows(model: Model) -> list[tuple[str, Tensor, list[int]]]:
     """Weights [heads, keys] of every real query with a choice, with how many keys it sees."""
-    recorder = Recorder()
+    recorder = AttentionRecorder()
     with torch.no_grad():
-        model.eval()(SOURCE, TARGET, watcher=recorder)
+        model.eval()(SOURCE, TARGET, observer=recorder)
     found = []
     for site, weights in recorder.by_site.items():
         own = TARGET if site.startswith("decoder") else SOURCE
         keys = TARGET if site.endswith(".attention") and site.startswith("decoder") else SOURCE
-        assert own.valid is not None and keys.valid is not None
+        assert own.padding_mask is not None and keys.padding_mask is not None
         for text in range(2):
-            for query in range(int(own.valid[text].sum())):
+            for query in range(int(own.padding_mask[text].sum())):
                 causal = site.startswith("decoder") and site.endswith(".attention")
-                seen = query + 1 if causal else int(keys.valid[text].sum())
+                seen = query + 1 if causal else int(keys.padding_mask[text].sum())
                 found.append((site, weights[text, :, query], [seen]))
     return found
 
@@ -100,31 +100,31 @@ def test_disagreement_of_position_is_the_overlap_of_weights_without_the_heads_th
         assert float(term(model, "disagreement")) == pytest.approx(wanted, abs=1e-9)
 
 
-class _Outputs(Watcher):
+class _Outputs(AttentionObserver):
     """Keeps what heads give, and what there was to take."""
 
     def __init__(self) -> None:
         self.given: dict[str, Tensor] = {}
         self.taken: dict[str, Tensor] = {}
 
-    def heads(self, site: Any, out_BHQF: Tensor) -> Tensor:
-        self.given[site.name] = out_BHQF.detach()
+    def heads(self, build_context: Any, out_BHQF: Tensor) -> Tensor:
+        self.given[build_context.name] = out_BHQF.detach()
         return out_BHQF
 
-    def values(self, site: Any, v_BGKF: Tensor, scope: Any) -> None:
-        self.taken[site.name] = v_BGKF.detach()
+    def values(self, build_context: Any, v_BGKF: Tensor, context: Any) -> None:
+        self.taken[build_context.name] = v_BGKF.detach()
 
 
 @pytest.mark.parametrize("of", ["output", "subspace"])
 def test_disagreement_of_outputs_and_values_is_a_cosine(of: Any) -> None:
     model = shaped(DisagreementOptions(of=of, strength=1.0, where=["encoder"]))
     outputs = _Outputs()
-    model.eval()(SOURCE, TARGET, watcher=outputs)
-    assert SOURCE.valid is not None
+    model.eval()(SOURCE, TARGET, observer=outputs)
+    assert SOURCE.padding_mask is not None
     wanted = []
     for site, found in (outputs.given if of == "output" else outputs.taken).items():
         if site.startswith("encoder"):
-            x_NHF = found.transpose(1, 2)[SOURCE.valid]
+            x_NHF = found.transpose(1, 2)[SOURCE.padding_mask]
             cosines = [
                 float(torch.cosine_similarity(token[one], token[other], dim=0))
                 for token in x_NHF
@@ -140,11 +140,15 @@ def test_dropping_heads_keeps_their_sum_in_the_mean_and_one_always_stays() -> No
     model = shaped(DropHeadsOptions(share=0.5))
     regularizer = model.regularizers[0].train()
     torch.manual_seed(0)
-    site = next(part.site for part in model.modules() if hasattr(part, "site") and part.site.role == "attention")
-    out = regularizer.heads(site, torch.ones(4000, 4, 2, 3))
+    build_context = next(
+        part.build_context
+        for part in model.modules()
+        if hasattr(part, "build_context") and part.build_context.role == "attention"
+    )
+    out = regularizer.heads(build_context, torch.ones(4000, 4, 2, 3))
     assert out.mean().item() == pytest.approx(1.0) and (out.sum(1) == 4).all()
     assert 0.4 < float((out[:, :, 0, 0] == 0).float().mean()) < 0.5  # a little less than half: one stays
-    assert torch.equal(regularizer.heads(site, torch.ones(9, 1, 1, 1)), torch.ones(9, 1, 1, 1))
+    assert torch.equal(regularizer.heads(build_context, torch.ones(9, 1, 1, 1)), torch.ones(9, 1, 1, 1))
     model.eval()
     assert torch.equal(model(SOURCE, TARGET), build("encoder-decoder")(SOURCE, TARGET))
 
@@ -187,9 +191,9 @@ def test_guided_alignment_toward_given_places_is_their_surprise() -> None:
 
     model = shaped(GuidedOptions(toward="aligned", strength=1.0, heads=2))
     aligned = torch.tensor([[0, 1, -1, 3, 0, 0], [2, 3, 4, 5, 6, 7]])
-    target = replace(TARGET, facts={"aligned": aligned})
-    recorder = Recorder()
-    model.eval()(SOURCE, target, watcher=recorder)
+    target = replace(TARGET, features={"aligned": aligned})
+    recorder = AttentionRecorder()
+    model.eval()(SOURCE, target, observer=recorder)
     wanted = []
     for layer in range(2):
         mean = recorder.by_site[f"decoder.{layer}.cross_attention"][:, :2].mean(1)
@@ -197,5 +201,5 @@ def test_guided_alignment_toward_given_places_is_their_surprise() -> None:
         wanted.append(sum(-math.log(float(mean[place])) for place in real) / len(real))
     model.train()(SOURCE, target, packed=True)
     assert float(collect_losses(model)["guided"]) == pytest.approx(sum(wanted) / 2, abs=1e-5)
-    with pytest.raises(Exception, match="needs the fact `aligned`"):
+    with pytest.raises(Exception, match="needs the feature `aligned`"):
         model(SOURCE, TARGET)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import inspected_runs
 import torch
-from builders import build
+from models.tiny_models import build
+from runs import few_step_runs
 
 from kit import Inspector, collect_losses
-from kit.inspecting.ordering import Ordering
-from kit.inspecting.removing import remove
 from kit_attention.fourier import FourierOptions
 from kit_attention.softmax import SoftmaxOptions
+from kit_inspect.head_order import HeadOrder
+from kit_inspect.head_pruning import prune_heads
 from kit_regularizer.disagreement import DisagreementOptions
 from kit_regularizer.entropy import EntropyOptions
 from kit_regularizer.guided import GuidedOptions
@@ -26,8 +26,8 @@ def test_a_shaped_model_computes_the_same_and_is_not_watched_in_use() -> None:
     model = shaped(EntropyOptions(), DisagreementOptions(), GuidedOptions())
     assert torch.equal(model(SOURCE, TARGET), plain(SOURCE, TARGET))
     assert collect_losses(model) == {}
-    assert model.encoder.shaping.watching(None) is None  # nobody watches, so the fast path is taken
-    assert plain.encoder.shaping is None
+    assert model.encoder.regularizer_hooks.observe(None) is None  # nobody watches, so the fast path is taken
+    assert plain.encoder.regularizer_hooks is None
     assert set(model.state_dict()) == set(plain.state_dict())
 
 
@@ -44,7 +44,7 @@ def test_a_recipe_with_one_more_line_trains_and_its_gates_prune(
     made_runs: Callable[[str], Any], opened_runs: Callable[[str], Inspector]
 ) -> None:
     line = "  regularizers: [{use: l0, strength: 0.1, open: 0.0}, {use: entropy, strength: 0.01}]\n"
-    recipe = inspected_runs.PAIRS.replace("  norm: layer\n", f"  norm: layer\n{line}").replace(
+    recipe = few_step_runs.PAIRS.replace("  norm: layer\n", f"  norm: layer\n{line}").replace(
         "name: pairs", "name: gated"
     )
     run = made_runs(recipe)
@@ -56,9 +56,9 @@ def test_a_recipe_with_one_more_line_trains_and_its_gates_prune(
     with torch.no_grad():
         regularizer.log_odds["encoder_0_attention"].copy_(torch.tensor([9.0, -9.0]))
     given = [inspector.reader.encode(example) for example in inspector.examples("validation", 4)]
-    order = Ordering.named("gates", inspected_runs.KIT.registry).order(inspector, given)
+    order = HeadOrder.named("gates", few_step_runs.KIT.registry).order(inspector, given)
     assert order[0] == ("encoder.0.attention", 1) and len(order) == 16
-    smaller = remove(inspector, [*order[:1], ("encoder.1.attention", 0), ("encoder.1.attention", 1)], given)
+    smaller = prune_heads(inspector, [*order[:1], ("encoder.1.attention", 0), ("encoder.1.attention", 1)], given)
     assert smaller.difference < 1e-6
     gates: Any = smaller.model.regularizers[0]
     assert gates.gates()["encoder.0.attention"].tolist() == [1.0] and "encoder.1.attention" not in gates.gates()

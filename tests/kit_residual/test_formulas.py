@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import KIT
+from models.tiny_models import KIT
 from torch import Tensor
 
-from kit import Dims, Options, Site
-from kit.model.assembly import Assembly
+from kit import BuildContext, Dims, Options
+from kit.model.builder import ModelBuilder
 from kit_norm.layer import LayerOptions
 from kit_residual.deepnorm import DeepnormOptions
 from kit_residual.dual import DualOptions
@@ -27,16 +27,18 @@ from kit_residual.swin import SwinOptions
 
 WIDTH = 8
 NAMES = ("attention", "cross_attention", "feedforward")
-SITE = Site(Assembly(KIT.registry), stack="decoder", depth=6, sublayers=NAMES, inherited={"norm": LayerOptions()})
+CONTEXT = BuildContext(
+    ModelBuilder(KIT.registry), stack="decoder", depth=6, sublayers=NAMES, inherited={"norm": LayerOptions()}
+)
 Function = Callable[[Tensor], Tensor]
 FUNCTIONS: Sequence[Function] = (torch.sin, lambda x: x.flip(-1) * 0.5, lambda x: x.cumsum(-1).tanh())
 FIRST, SECOND, THIRD = FUNCTIONS
 
 
-def build(options: Options, **site: Any) -> Any:
+def build(options: Options, **place: Any) -> Any:
     """The part in float64, each of its parameters moved so that no two norms are alike."""
     torch.manual_seed(0)
-    part = replace(SITE, **site).build(options, Dims(WIDTH)).double().eval()
+    part = replace(CONTEXT, **place).build(options, Dims(WIDTH)).double().eval()
     with torch.no_grad():
         for parameter in part.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
@@ -107,7 +109,7 @@ def test_rezero(x: Tensor, weights: Any) -> None:
     y = x + a * FIRST(x)
     y = y + b * SECOND(y)
     assert same(part(x, FUNCTIONS), y + c * THIRD(y))
-    new = SITE.build(RezeroOptions(weights=weights), Dims(WIDTH))
+    new = CONTEXT.build(RezeroOptions(weights=weights), Dims(WIDTH))
     assert new.starts_as_identity and torch.equal(new(x, FUNCTIONS), x)
 
 
@@ -121,9 +123,9 @@ def test_layerscale(x: Tensor) -> None:
 
 @pytest.mark.parametrize(("depth", "start"), [(1, 0.1), (18, 0.1), (19, 1e-5), (24, 1e-5), (25, 1e-6), (48, 1e-6)])
 def test_layerscale_begins_as_the_paper_says(depth: int, start: float) -> None:
-    part = replace(SITE, depth=depth).build(LayerscaleOptions(), Dims(WIDTH))
+    part = replace(CONTEXT, depth=depth).build(LayerscaleOptions(), Dims(WIDTH))
     assert all(torch.equal(scale, torch.full((WIDTH,), start)) for scale in part.scales.values())
-    chosen = replace(SITE, depth=depth).build(LayerscaleOptions(start=0.5), Dims(WIDTH))
+    chosen = replace(CONTEXT, depth=depth).build(LayerscaleOptions(start=0.5), Dims(WIDTH))
     assert all(scale.eq(0.5).all() for scale in chosen.scales.values())
 
 
@@ -157,9 +159,9 @@ def test_dual(x: Tensor) -> None:
     for norm, function in zip(n, FUNCTIONS, strict=True):
         y = function(a)
         a, b = norm(a + y), b + y
-    stream = part(part.enter(x), FUNCTIONS)
+    stream = part(part.begin_stream(x), FUNCTIONS)
     assert same(stream[..., 0, :], a) and same(stream[..., 1, :], b)
-    assert same(part.leave(stream), a + part.joining_norm(b))
+    assert same(part.end_stream(stream), a + part.joining_norm(b))
     assert build(DualOptions(), layer=4).joining_norm is None
 
 
@@ -167,7 +169,7 @@ def test_dual(x: Tensor) -> None:
 def test_hyper(x: Tensor, connections: Any) -> None:
     """Each token by itself, with the paper's matrices: h = A_m' H; H' = B' T(h) + A_r' H."""
     part = build(HyperOptions(streams=3, connections=connections), layer=1)
-    found = part.leave(part(part.enter(x), FUNCTIONS))
+    found = part.end_stream(part(part.begin_stream(x), FUNCTIONS))
     for row in range(2):
         for place in range(5):
             streams = x[row, place].repeat(3, 1)
@@ -189,16 +191,16 @@ def test_hyper(x: Tensor, connections: Any) -> None:
 def test_hyper_begins_as_pre_norm(x: Tensor, connections: Any) -> None:
     """The streams are then all equal to the one stream of pre-norm, whichever of them a sublayer reads."""
     for layer in range(3):
-        site = replace(SITE, layer=layer)
-        hyper = site.build(HyperOptions(streams=4, connections=connections), Dims(WIDTH)).double()
-        pre = site.build(PreOptions(), Dims(WIDTH)).double()
-        assert same(hyper.leave(hyper(hyper.enter(x), FUNCTIONS)), 4 * pre(x, FUNCTIONS))
+        build_context = replace(CONTEXT, layer=layer)
+        hyper = build_context.build(HyperOptions(streams=4, connections=connections), Dims(WIDTH)).double()
+        pre = build_context.build(PreOptions(), Dims(WIDTH)).double()
+        assert same(hyper.end_stream(hyper(hyper.begin_stream(x), FUNCTIONS)), 4 * pre(x, FUNCTIONS))
 
 
 def test_hyper_reads_another_stream_in_every_sublayer() -> None:
     chosen = []
     for layer in range(2):
-        part = replace(SITE, layer=layer).build(HyperOptions(streams=4), Dims(WIDTH))
+        part = replace(CONTEXT, layer=layer).build(HyperOptions(streams=4), Dims(WIDTH))
         chosen += [int(tie.reading[:, 0].argmax()) for tie in part.connections.values()]
     assert chosen == [0, 1, 2, 3, 0, 1]
 
@@ -208,5 +210,5 @@ def test_hyper_reads_another_stream_in_every_sublayer() -> None:
 )
 def test_packed_tokens_are_treated_alike(x: Tensor, options: Options) -> None:
     part = build(options, layer=5)
-    packed = part.leave(part(part.enter(x.flatten(0, 1)), (torch.sin,) * 3))
-    assert same(packed.view(2, 5, WIDTH), part.leave(part(part.enter(x), (torch.sin,) * 3)))
+    packed = part.end_stream(part(part.begin_stream(x.flatten(0, 1)), (torch.sin,) * 3))
+    assert same(packed.view(2, 5, WIDTH), part.end_stream(part(part.begin_stream(x), (torch.sin,) * 3)))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, texts
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import build, random_tokens
 
 from kit import Model, Options
 from kit_attention.softmax import SoftmaxOptions
@@ -71,7 +71,7 @@ def layer_gradients(residual: Options, depth: int) -> list[float]:
     for number in range(depth):
         part = model.decoder.stack.layers[number]
         part.register_forward_pre_hook(lambda _, given: (given[0].retain_grad(), streams.append(given[0]))[1])
-    target = texts(12, 12)
+    target = random_tokens(12, 12)
     model(target=target).log_softmax(-1).gather(-1, target.ids.roll(-1, 1)[..., None]).sum().backward()
     return [float(stream.grad.norm()) for stream in streams]  # type: ignore[union-attr]
 
@@ -80,10 +80,10 @@ def test_rezero_is_the_identity_at_first() -> None:
     """Whatever the depth, vectors come out as they went in, and no norm has to be named."""
     model = build("encoder", layer={"residual": RezeroOptions(), "depth": 3}, norm=None)
     layer = model.encoder.stack
-    from kit import Layout
+    from kit import BatchLayout
 
     x = torch.randn(2, 5, 32, dtype=torch.float64)
-    assert torch.equal(layer(x, Layout.of(texts(5, 5))), x)
+    assert torch.equal(layer(x, BatchLayout.of(random_tokens(5, 5))), x)
     assert not [name for name, _ in model.named_parameters() if "norm" in name]
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 import kit_schedule
 from kit import Schedule
 
-PARTS: dict[str, Any] = {part.part_name(): part for part in kit_schedule.kit_components()}
+PARTS: dict[str, Any] = {part.name(): part for part in kit_schedule.kit_components()}
 
 
 def schedule(use: str, **options: Any) -> Schedule:

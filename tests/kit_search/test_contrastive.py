@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from builders import build
-from searches import sharpen
-from tables import LETTERS, TableDecoder, ask
+from models.searches import sharpen
+from models.table_decoder import LETTERS, TableDecoder, ask
+from models.tiny_models import build
 
-from kit import KitError, Request, Signs, Special, Tokens
+from kit import KitError, Request, Special, SpecialTokenIds, TokenBatch
 from kit_search.contrastive import ContrastiveOptions, ContrastiveSearch
 
 
@@ -46,7 +46,7 @@ def test_the_formula(candidates: int, penalty: float) -> None:
     model = sharpen(build("decoder", vocabulary=20))
     prompts = [[7, 8, 9], [11], [6, 6, 12, 13, 7]]
     search = ContrastiveSearch(ContrastiveOptions(candidates=candidates, penalty=penalty))
-    found = search.search(model.start(), Request(length=8, prompt=Tokens.from_lists(prompts)))
+    found = search.search(model.start(), Request(length=8, prompt=TokenBatch.from_lists(prompts)))
     with torch.no_grad():
         for (ours,), prompt in zip(found, prompts, strict=True):
             tokens, score = by_hand(model, prompt, candidates, penalty, 8)
@@ -62,8 +62,8 @@ def test_a_decoder_without_vectors_is_refused() -> None:
 class SeenTable(TableDecoder):
     """A table that shows a vector for each token it reads."""
 
-    def step(self, tokens: Tokens | torch.Tensor, last: bool = False) -> torch.Tensor:
-        angle_RL1 = Tokens.of(tokens).ids[:, :, None] * 0.4
+    def step(self, tokens: TokenBatch | torch.Tensor, last: bool = False) -> torch.Tensor:
+        angle_RL1 = TokenBatch.of(tokens).ids[:, :, None] * 0.4
         self.vectors = torch.cat([angle_RL1.cos(), angle_RL1.sin()], 2)
         return super().step(tokens, last)
 
@@ -79,7 +79,7 @@ def test_a_vocabulary_of_two_tokens(penalty: float) -> None:
     """One token besides the end; more candidates are asked for than there are."""
     table = {(): [0.7, 0.3], (0,): [0.4, 0.6]}
     search = ContrastiveSearch(ContrastiveOptions(candidates=4, penalty=penalty))
-    ((found,),) = search.search(TwoTokens(table), ask(signs=Signs(start=99, end=1, never=())))
+    ((found,),) = search.search(TwoTokens(table), ask(special_tokens=SpecialTokenIds(start=99, end=1, suppressed=())))
     chances = {(): 0.3, (0,): 0.42, (0, 0): 0.28}
     assert found.finished
     assert found.score == pytest.approx(math.log(chances[tuple(found.tokens)]), abs=1e-6)
@@ -98,5 +98,7 @@ def test_tokens_that_stand_in_no_text_are_never_written() -> None:
     table = {(): [0.9, 0.06, 0.04], (1,): [0.9, 0.0, 0.1], (1, 1): [0.9, 0.0, 0.1]}
     for penalty in (0.0, 0.6, 1.0):
         search = ContrastiveSearch(ContrastiveOptions(penalty=penalty))
-        ((found,),) = search.search(SeenTable(table), ask(signs=Signs(start=99, end=2, never=(0,))))
+        ((found,),) = search.search(
+            SeenTable(table), ask(special_tokens=SpecialTokenIds(start=99, end=2, suppressed=(0,)))
+        )
         assert found.finished and 0 not in found.tokens

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tables import TableDecoder, ask
+from models.table_decoder import TableDecoder, ask
 
 from kit import KitError
 from kit_constraint.length import LengthConstraint, LengthOptions

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from builders import KIT
+from models.table_decoder import LETTERS, TableDecoder, ask
+from models.tiny_models import KIT
 from pydantic import ValidationError
-from tables import LETTERS, TableDecoder, ask
 
-from kit import KitError, Tokens
+from kit import KitError, TokenBatch
 
 
 def options(kind: str, name: str, **settings: Any) -> Any:
@@ -47,7 +47,7 @@ def test_wrong_requests_say_what_is_wanted() -> None:
     with pytest.raises(KitError, match="wanted at least 1"):
         greedy.search(TableDecoder(LETTERS), ask(length=0))
     with pytest.raises(KitError, match="a prompt has no token"):
-        greedy.search(TableDecoder(LETTERS, LETTERS), ask(prompt=Tokens.from_lists([[1], []])))
+        greedy.search(TableDecoder(LETTERS, LETTERS), ask(prompt=TokenBatch.from_lists([[1], []])))
     with pytest.raises(KitError, match="needs a second decoder"):
         search_with("speculative", draft="x").search(TableDecoder(LETTERS), ask())
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from tables import LETTERS, TableDecoder, ask
+from models.table_decoder import LETTERS, TableDecoder, ask
 
 from kit import KitError
-from kit_search.filters import keep_min_p, keep_top_k, keep_top_p, keep_typical
-from kit_search.sample import SampleOptions, SampleSearch, draw
+from kit_search.sample import SampleOptions, SampleSearch, draw, keep_min_p, keep_top_k, keep_top_p, keep_typical
 
 P = torch.tensor([[0.1, 0.4, 0.05, 0.3, 0.15]], dtype=torch.float64)
 

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import pytest
-from tables import LETTERS, TableDecoder, ask
+from models.table_decoder import LETTERS, TableDecoder, ask
 
 from kit import Hypothesis
 from kit_constraint.length import LengthConstraint, LengthOptions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from builders import build, section, texts
-from whole_models import check_decoder
+from models.model_checks import check_decoder
+from models.tiny_models import build, random_tokens, section
 
 from kit_attention.additive import AdditiveAttention, AdditiveOptions
 from kit_attention.softmax import SoftmaxAttention, SoftmaxOptions
@@ -15,7 +15,10 @@ from kit_position.learned import LearnedOptions
 from kit_residual.pre import PreOptions
 from kit_stack.options import LayerOptions
 
-PATTERN = [LayerOptions(repeat=2), LayerOptions(attention=AdditiveOptions(heads=2), feedforward=GeluOptions(factor=1))]
+PATTERN = [
+    LayerOptions(repeat=2),
+    LayerOptions(attention=AdditiveOptions(heads=2), feedforward=GeluOptions(ffn_multiplier=1)),
+]
 
 
 def test_a_pattern_repeats_over_the_depth() -> None:
@@ -25,9 +28,11 @@ def test_a_pattern_repeats_over_the_depth() -> None:
     assert kinds == [SoftmaxAttention, SoftmaxAttention, AdditiveAttention] * 2
     assert [isinstance(layer.feedforward, GeluFeedforward) for layer in layers] == [False, False, True] * 2
     assert [layer.feedforward.up.out_features for layer in layers] == [64, 64, 32] * 2
-    assert [layer.attention.site.name for layer in layers] == [f"decoder.{number}.attention" for number in range(6)]
-    assert layers[5].attention.site.path == ("model", "decoder", "layers", 1, "attention")
-    assert layers[4].attention.site.path == ("model", "decoder", "attention")
+    assert [layer.attention.build_context.name for layer in layers] == [
+        f"decoder.{number}.attention" for number in range(6)
+    ]
+    assert layers[5].attention.build_context.path == ("model", "decoder", "layers", 1, "attention")
+    assert layers[4].attention.build_context.path == ("model", "decoder", "attention")
 
 
 def test_a_model_of_different_layers_is_a_model_like_any_other() -> None:
@@ -51,7 +56,7 @@ def test_a_stack_has_its_own_norm_and_the_others_the_models() -> None:
 
 def test_layers_without_feedforward_only_attend() -> None:
     model = build("decoder", layer={"feedforward": None})
-    assert model.decoder.stack.layers[0].residual.site.sublayers == ("attention",)
+    assert model.decoder.stack.layers[0].residual.build_context.sublayers == ("attention",)
     check_decoder(model)
 
 
@@ -67,7 +72,7 @@ def test_layers_with_their_own_masks() -> None:
     layers = [LayerOptions(masks=[CausalOptions()]), LayerOptions(masks=[CausalOptions()])]
     both = build("encoder", layer={"layers": layers, "attention": SoftmaxOptions(heads=4)})
     one = build("encoder", layer={"layers": [*layers[:1], LayerOptions()], "attention": SoftmaxOptions(heads=4)})
-    source, changed = texts(6), texts(6).ids.clone()
+    source, changed = random_tokens(6), random_tokens(6).ids.clone()
     changed[:, 5] = 7
     with torch.no_grad():
         assert torch.equal(both(source)[:, :5], both(changed)[:, :5])

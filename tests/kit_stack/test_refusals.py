@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
-from builders import KIT, section
+from models.tiny_models import KIT, section
 from pydantic import ValidationError
 
-from kit import Abilities, Kit, Mask, Options, Position, RecipeError, hookimpl
-from kit.model.assembly import Assembly
+from kit import Capabilities, Kit, Mask, Options, Position, RecipeError, hookimpl
+from kit.model.builder import ModelBuilder
 from kit_attention.additive import AdditiveOptions
 from kit_attention.softmax import SoftmaxAttention, SoftmaxOptions
 from kit_position.learned import LearnedOptions
@@ -24,21 +24,21 @@ from kit_stack.universal import UniversalOptions
 
 
 def refusals(family: str = "decoder", kit: Kit = KIT, **changes: Any) -> list[str]:
-    assembly = Assembly(kit.registry)
-    problems = [str(problem) for problem in assembly.check(section(family, **changes))]
+    builder = ModelBuilder(kit.registry)
+    problems = [str(problem) for problem in builder.check(section(family, **changes))]
     with pytest.raises(RecipeError):
-        assembly.model(section(family, **changes))
+        builder.model(section(family, **changes))
     return problems
 
 
 @pytest.fixture
-def abilities(monkeypatch: pytest.MonkeyPatch) -> Any:
+def capabilities(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Takes abilities away from softmax attention."""
-    plain = SoftmaxAttention.abilities
+    plain = SoftmaxAttention.capabilities
 
-    def take(**changes: Any) -> Abilities:
-        monkeypatch.setattr(SoftmaxAttention, "abilities", replace(plain, **changes))
-        return SoftmaxAttention.abilities
+    def take(**changes: Any) -> Capabilities:
+        monkeypatch.setattr(SoftmaxAttention, "capabilities", replace(plain, **changes))
+        return SoftmaxAttention.capabilities
 
     return take
 
@@ -65,7 +65,7 @@ class FarOptions(Options):
 class FarMask(Mask):
     options_type = FarOptions
 
-    def allows(self, q: Any, k: Any, facts: Any) -> Any:
+    def allows(self, q: Any, k: Any, features: Any) -> Any:
         return (q - k).abs() > 2
 
 
@@ -84,7 +84,7 @@ def test_heads_that_do_not_divide_the_width() -> None:
     (text,) = refusals(layer={"attention": SoftmaxOptions(heads=5)})
     assert text == (
         "recipe: model.decoder.attention.heads: 5 heads do not divide the width 32\n"
-        "    take 4 or 2 heads, or name a key_width"
+        "    take 4 or 2 heads, or name a head_dim"
     )
 
 
@@ -132,35 +132,35 @@ def test_a_position_that_attention_makes_no_use_of() -> None:
     ]
 
 
-def test_a_mask_that_attention_does_not_honour(abilities: Any) -> None:
-    abilities(masks=frozenset({"causal"}))
+def test_a_mask_that_attention_does_not_honour(capabilities: Any) -> None:
+    capabilities(masks=frozenset({"causal"}))
     assert refusals("encoder", kit=WITH_SAMPLE, encoder=section("decoder", {"masks": (FarOptions(),)}).decoder) == [
         "recipe: model.encoder.attention: softmax attention honours only causal masks, and the mask far asks for more"
         "\n    choose another attention, or leave the mask out"
     ]
-    abilities(masks=frozenset())
+    capabilities(masks=frozenset())
     assert refusals() == [
         "recipe: model.decoder.attention: softmax attention honours no mask but padding, and the mask causal asks for "
         "more\n    choose another attention, or leave the mask out"
     ]
 
 
-def test_attention_that_does_not_go_step_by_step(abilities: Any) -> None:
-    abilities(steps=False)
+def test_attention_that_does_not_go_step_by_step(capabilities: Any) -> None:
+    capabilities(incremental=False)
     why = "softmax attention cannot go on token by token, and the decoder writes that way\n    choose another attention"
     assert refusals() == [f"recipe: model.decoder.attention: {why}"]
     layer = {"attention": AdditiveOptions(heads=4), "cross_attention": SoftmaxOptions(heads=4)}
     assert refusals("encoder-decoder", layer=layer) == [f"recipe: model.decoder.cross_attention: {why}"]
 
 
-def test_attention_to_a_memory_only_and_to_none(abilities: Any) -> None:
-    abilities(reads_self=False)
+def test_attention_to_a_memory_only_and_to_none(capabilities: Any) -> None:
+    capabilities(reads_self=False)
     assert refusals() == [
         "recipe: model.decoder.attention: softmax attention can only attend to a memory\n    choose another attention"
     ]
-    abilities(reads_memory=False)
+    capabilities(reads_memory=False)
     assert refusals("encoder-decoder") == [
-        "recipe: model.decoder.cross_attention: softmax attention cannot attend to a memory, and cross_attention does"
+        "recipe: model.decoder.cross_attention: softmax attention cannot attend to a memory, and the decoder has one"
         "\n    choose another attention"
     ]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, section, texts
-from whole_models import check_decoder, check_encoder
+from models.model_checks import check_decoder, check_encoder
+from models.tiny_models import build, random_tokens, section
 
-from kit import Model, Recorder
+from kit import AttentionRecorder, Model
 from kit_attention.additive import AdditiveOptions
 from kit_position.learned import LearnedOptions
 from kit_residual.deepnorm import DeepnormOptions
@@ -18,7 +18,7 @@ from kit_residual.dual import DualOptions
 from kit_residual.hyper import HyperOptions
 from kit_residual.pre import PreOptions
 from kit_stack.options import LayerOptions
-from kit_stack.universal import UniversalOptions, step_waves
+from kit_stack.universal import UniversalOptions, step_sinusoids
 
 
 def universal(family: str, layer: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -49,20 +49,20 @@ def test_without_marks_it_equals_a_deep_stack_with_copied_weights(residual: Any)
     shared = build("decoder", **universal("decoder", layer, **options))
     deep = build("decoder", layer={**layer, "depth": 6})
     copy(shared, deep, 2)
-    tokens = texts(4, 7)
-    assert tokens.valid is not None
-    assert (shared(tokens) - deep(tokens))[tokens.valid].abs().max() < 1e-12
+    tokens = random_tokens(4, 7)
+    assert tokens.padding_mask is not None
+    assert (shared(tokens) - deep(tokens))[tokens.padding_mask].abs().max() < 1e-12
 
 
 def test_the_formula_of_the_paper() -> None:
     """Positions and the step's waves are added before every step."""
     model = build("encoder", **universal("encoder", steps=3))
-    tokens = texts(5)
+    tokens = random_tokens(5)
     stack = model.encoder.stack
     (layer,) = stack.layers
-    from kit import Layout, Scope
+    from kit import AttentionContext, BatchLayout
 
-    scope = Scope(Layout.of(tokens), Layout.of(tokens))
+    context = AttentionContext(BatchLayout.of(tokens), BatchLayout.of(tokens))
     x = model.encoder.embedding(tokens.ids)
     angles = torch.arange(0, 32, 2, dtype=torch.float64) / 32
     for step in range(3):
@@ -70,8 +70,8 @@ def test_the_formula_of_the_paper() -> None:
             for pair, exponent in enumerate(angles):
                 x[:, place, 2 * pair] += torch.sin(place / 10_000**exponent) + torch.sin(step / 10_000**exponent)
                 x[:, place, 2 * pair + 1] += torch.cos(place / 10_000**exponent) + torch.cos(step / 10_000**exponent)
-        x = layer(x.detach(), scope, None, None, None)
-    assert (model.score(x, scope.queries, model.encoder.embedding) - model(tokens)).abs().max() < 1e-6
+        x = layer(x.detach(), context, None, None, None)
+    assert (model.logits(x, context.queries, model.encoder.embedding) - model(tokens)).abs().max() < 1e-6
 
 
 def test_learned_steps_and_positions_once() -> None:
@@ -81,15 +81,15 @@ def test_learned_steps_and_positions_once() -> None:
     assert names["decoder.stack.step_table"].shape == (2, 32)
     positions = names["decoder.stack.positions.position.table"]
     with torch.no_grad():
-        first = model(target=texts(1))
+        first = model(target=random_tokens(1))
         positions[0] += 1.0
-        assert not torch.equal(model(target=texts(1)), first)
+        assert not torch.equal(model(target=random_tokens(1)), first)
 
 
 def test_waves_of_an_odd_width() -> None:
     slow = 10_000 ** (-4 / 5)
-    assert step_waves(2, 5)[1, [0, 1, 4]].tolist() == pytest.approx([math.sin(1), math.cos(1), math.sin(slow)])
-    assert step_waves(2, 5).shape == (2, 5)
+    assert step_sinusoids(2, 5)[1, [0, 1, 4]].tolist() == pytest.approx([math.sin(1), math.cos(1), math.sin(slow)])
+    assert step_sinusoids(2, 5).shape == (2, 5)
 
 
 def test_parameters_do_not_grow_with_steps() -> None:
@@ -104,8 +104,8 @@ def test_parameters_do_not_grow_with_steps() -> None:
 
 def test_a_watcher_sees_every_step_as_a_layer() -> None:
     model = build("decoder", **universal("decoder", depth=2, steps=3))
-    recorder = Recorder()
-    model(target=texts(5), watcher=recorder)
+    recorder = AttentionRecorder()
+    model(target=random_tokens(5), observer=recorder)
     assert list(recorder.by_site) == [f"decoder.{number}.attention" for number in range(6)]
     one, other = recorder.by_site["decoder.0.attention"], recorder.by_site["decoder.2.attention"]
     assert (one - other).abs().max() > 1e-3

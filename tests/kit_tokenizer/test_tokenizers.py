@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from kit import KitError, Special, Tokenizer
 from kit_tokenizer import kit_components
-from kit_tokenizer.library import SPECIALS
+from kit_tokenizer.fast_tokenizer import SPECIAL_TOKENS
 
-PARTS = {part.part_name(): part for part in kit_components()}
+PARTS = {part.name(): part for part in kit_components()}
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "Übermut tut selten gut", "naïve café ☃", "a\nb\tc"] * 3
-OPTIONS = {"bpe": {"size": 300}, "unigram": {"size": 300}}
+OPTIONS = {"bpe": {"vocab_size": 300}, "unigram": {"vocab_size": 300}}
 
 
 def make(name, texts=TEXTS, **options) -> Tokenizer:
@@ -53,11 +53,11 @@ def test_any_sequence_of_seen_words_comes_back(words):
 
 
 @every
-@given(text=st.lists(st.sampled_from([*SPECIALS, "<padding>", "< ", ">", "end", " "])).map("".join))
+@given(text=st.lists(st.sampled_from([*SPECIAL_TOKENS, "<padding>", "< ", ">", "end", " "])).map("".join))
 @settings(deadline=None, max_examples=40)
 def test_no_text_spells_a_special_token(name, text):
     assert set(TRAINED[name].encode(text)) & set(Special) <= {Special.UNKNOWN}
-    learnt_from_them = make(name, [*SPECIALS, text] * 3)
+    learnt_from_them = make(name, [*SPECIAL_TOKENS, text] * 3)
     assert set(learnt_from_them.encode(text)) & set(Special) <= {Special.UNKNOWN}
 
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_loaded_is_named(name, tmp_path):
     TRAINED["bytes"].save(tmp_path)
     swapped = json.loads((tmp_path / "tokenizer.json").read_text())
     vocabulary = swapped["model"]["vocab"]
-    vocabulary[SPECIALS[0]], vocabulary[SPECIALS[1]] = 1, 0
+    vocabulary[SPECIAL_TOKENS[0]], vocabulary[SPECIAL_TOKENS[1]] = 1, 0
     (tmp_path / "tokenizer.json").write_text(json.dumps(swapped))
     with pytest.raises(KitError, match="whose first tokens are"):
         tokenizer.load(tmp_path)
@@ -127,13 +127,13 @@ def test_phonemes_are_words():
 
 
 def test_words_keep_to_their_size_and_minimum():
-    assert make("words", ["a a a b b c"], size=len(Special) + 2).decode(range(99)) == "� a b"
-    assert make("words", ["a a a b b c"], minimum=3).size == len(Special) + 1
+    assert make("words", ["a a a b b c"], vocab_size=len(Special) + 2).decode(range(99)) == "� a b"
+    assert make("words", ["a a a b b c"], min_frequency=3).size == len(Special) + 1
     assert len(make("words", ["a, b!"], split="punctuation").encode("a, b!")) == 4
 
 
 def test_characters_that_are_too_rare_are_unknown():
-    assert make("characters", ["aab"], minimum=2).encode("ab") == [len(Special), Special.UNKNOWN]
+    assert make("characters", ["aab"], min_frequency=2).encode("ab") == [len(Special), Special.UNKNOWN]
 
 
 def test_a_byte_is_its_value_after_the_special_tokens():
@@ -144,13 +144,13 @@ def test_a_byte_is_its_value_after_the_special_tokens():
 @pytest.mark.parametrize("name", ["bpe", "unigram"])
 def test_pieces_are_learnt_up_to_the_size_and_shorten_text(name):
     texts = ["lower lowest newer newest wider widest"] * 5
-    small, large = make(name, texts, size=264), make(name, texts, size=290)
+    small, large = make(name, texts, vocab_size=264), make(name, texts, vocab_size=290)
     assert small.size <= 264 and large.size <= 290
     assert len(large.encode(texts[0])) < len(small.encode(texts[0])) < len(texts[0])
 
 
 def test_pieces_of_words_longer_than_any_are_learnt_in_bounded_memory():
-    tokenizer = make("unigram", ["ab" * 50_000, "ab"], size=300)
+    tokenizer = make("unigram", ["ab" * 50_000, "ab"], vocab_size=300)
     assert tokenizer.decode(tokenizer.encode("ab" * 40)) == "ab" * 40
     assert len(tokenizer.encode("ab" * 40)) < 20
 

@@ -42,7 +42,7 @@ def test_every_choice_of_every_option_is_tried_and_sizes_are_made_small() -> Non
     assert all(isinstance(options, MyOptions) for options in tried)
     assert {options.sharpness for options in tried} == {"low", "middle", "high"}  # type: ignore[attr-defined]
     assert {options.bias for options in tried} == {True, False}  # type: ignore[attr-defined]
-    assert {options.groups for options in tried} == {None, 2}  # type: ignore[attr-defined]
+    assert {options.kv_heads for options in tried} == {None, 2}  # type: ignore[attr-defined]
     assert all(options.span < 10 for options in tried[:-1])  # type: ignore[attr-defined]
 
 
@@ -52,10 +52,10 @@ def test_examples_are_tried_as_a_recipe_writes_them() -> None:
 
 
 def test_some_laws_of_a_part_that_is_not_installed() -> None:
-    chosen = [law for law in laws_of("attention") if law.name in ("shape", "steps")]
+    chosen = [law for law in laws_of("attention") if law.name in ("shape", "incremental_decoding")]
     report = laws.check(MyAttention, KIT, chosen)
     assert report.passed
-    assert [verdict.law.name for verdict in report] == ["shape", "steps"]
+    assert [verdict.law.name for verdict in report] == ["shape", "incremental_decoding"]
 
 
 def test_the_parts_of_a_stranger_keep_their_laws() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kit import Kit, laws
 from kit.laws import LAWS, LawBroken, try_law
-from kit.laws.surroundings import PLAIN
+from kit.laws.reference_parts import REFERENCE_PARTS
 
 KIT = Kit()
 
@@ -34,7 +34,7 @@ CASES = [
     for control in CONTROLS
     for title in control.breaks
 ]
-CRASHES = {"mask.missing_facts", "part.meta_device"}
+CRASHES = {"mask.missing_features", "part.meta_device"}
 """Laws whose breach is a crash, so that nothing is left to say."""
 
 
@@ -51,7 +51,7 @@ def test_every_law_has_a_control() -> None:
     assert broken == set(LAWS)
 
 
-@pytest.mark.parametrize("component", PLAIN, ids=lambda component: component.__name__)
+@pytest.mark.parametrize("component", REFERENCE_PARTS, ids=lambda component: component.__name__)
 def test_a_plain_part_keeps_all_laws(component: Any) -> None:
     """So that a control fails for what is wrong with it, and for nothing else."""
     report = laws.check(component, KIT)
@@ -61,9 +61,9 @@ def test_a_plain_part_keeps_all_laws(component: Any) -> None:
 def test_a_report_is_a_table_with_a_line_a_law() -> None:
     control = next(each for each in CONTROLS if each.__name__ == "DividesByNothing")
     report = laws.check(control, KIT)
-    assert [verdict.law.title for verdict in report.failures] == ["norm.extremes"]
+    assert [verdict.law.title for verdict in report.failures] == ["norm.numerical_range"]
     text = str(report)
     assert text.startswith("norm broken: ")
-    assert "x norm.extremes" in text
+    assert "x norm.numerical_range" in text
     assert "+ norm.shape" in text
     assert len(text.splitlines()) >= len(report.verdicts) + 1

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from builders import build, texts
+from models.tiny_models import build, random_tokens
 
-import kit.scope
-from kit import EncoderDecoder, Recorder, Session, Tokens
-from kit.model.branches import Branches, grouped, own_tokens
+from kit import AttentionRecorder, DecodingSession, EncoderDecoder, TokenBatch
+from kit.kernels import attention as kernels
+from kit.model.decoding_session import BeamTree, group_rows, own_tokens
 from kit_attention.additive import AdditiveOptions
 from kit_attention.softmax import SoftmaxOptions
 from kit_mask.causal import CausalOptions
@@ -25,20 +25,20 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "rotary": {"position": RotaryOptions()},
     "alibi": {"position": AlibiOptions()},
     "learned": {"position": LearnedOptions()},
-    "grouped": {"layer": {"attention": SoftmaxOptions(heads=4, groups=2)}},
+    "grouped": {"layer": {"attention": SoftmaxOptions(heads=4, kv_heads=2)}},
     "window": {"layer": {"masks": (CausalOptions(), WindowOptions(size=3))}},
 }
 
 
-def begin(model: Any, source: Tokens) -> Session:
-    session: Session = model.start(source) if isinstance(model, EncoderDecoder) else model.start()
+def begin(model: Any, source: TokenBatch) -> DecodingSession:
+    session: DecodingSession = model.start(source) if isinstance(model, EncoderDecoder) else model.start()
     return session
 
 
-def walk(session: Session, prompt: Tokens, apart: bool) -> list[torch.Tensor]:
+def walk(session: DecodingSession, prompt: TokenBatch, apart: bool) -> list[torch.Tensor]:
     """A search that widens, reorders, reads several tokens at once, some of them padding, and drops rows unevenly."""
     if apart:
-        session.__dict__["can_branch"] = False
+        session.__dict__["can_share_beams"] = False
     generator = torch.Generator().manual_seed(4)
     seen = [session.step(prompt)]
     for rows in (
@@ -49,15 +49,15 @@ def walk(session: Session, prompt: Tokens, apart: bool) -> list[torch.Tensor]:
         [3, 1, 1, 0, 2],
         [0, 0, 1, 1, 4, 4],
     ):
-        session.select(torch.tensor(rows))
+        session.reorder(torch.tensor(rows))
         assert session.rows == len(rows)
         length = len(seen) % 3 + 1
         ids = torch.randint(1, 50, (len(rows), length), generator=generator)
-        valid = torch.rand(len(rows), length, generator=generator) < 0.8
-        valid[:, 0] = True
-        tokens = Tokens(ids) if len(seen) % 2 else Tokens(ids, valid)
+        padding_mask = torch.rand(len(rows), length, generator=generator) < 0.8
+        padding_mask[:, 0] = True
+        tokens = TokenBatch(ids) if len(seen) % 2 else TokenBatch(ids, padding_mask)
         scores = session.step(tokens)
-        seen.append(scores if tokens.valid is None else scores[valid])
+        seen.append(scores if tokens.padding_mask is None else scores[padding_mask])
     return seen
 
 
@@ -65,11 +65,11 @@ def walk(session: Session, prompt: Tokens, apart: bool) -> list[torch.Tensor]:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_sharing_changes_nothing(family: str, variant: str) -> None:
     model = build(family, **VARIANTS[variant])
-    prompt = texts(4, 4, 4, seed=1) if family == "encoder-decoder" else texts(2, 6, 3, seed=1)
+    prompt = random_tokens(4, 4, 4, seed=1) if family == "encoder-decoder" else random_tokens(2, 6, 3, seed=1)
     with torch.no_grad():
-        shared, apart = begin(model, texts(3, 8, 5)), begin(model, texts(3, 8, 5))
+        shared, apart = begin(model, random_tokens(3, 8, 5)), begin(model, random_tokens(3, 8, 5))
         found, wanted = walk(shared, prompt, apart=False), walk(apart, prompt, apart=True)
-    assert shared.branches is not None and apart.branches is None
+    assert shared.beam_tree is not None and apart.beam_tree is None
     for ours, truth in zip(found[1:], wanted[1:], strict=True):
         assert (ours - truth).abs().max() < 1e-10
 
@@ -77,34 +77,34 @@ def test_sharing_changes_nothing(family: str, variant: str) -> None:
 def test_reordering_a_beam_copies_no_cache() -> None:
     model = build()
     with torch.no_grad():
-        session = begin(model, texts(3, 8))
+        session = begin(model, random_tokens(3, 8))
         session.step(torch.tensor([[1], [1]]))
-        session.select(torch.arange(2).repeat_interleave(4))
+        session.reorder(torch.arange(2).repeat_interleave(4))
         session.step(torch.full((8, 1), 7))
         before = [tensor.data_ptr() for tensor in session.state.tensors()]
-        session.select(torch.tensor([3, 0, 0, 1, 7, 7, 6, 4]))
+        session.reorder(torch.tensor([3, 0, 0, 1, 7, 7, 6, 4]))
         assert [tensor.data_ptr() for tensor in session.state.tensors()] == before
         assert {tensor.shape[0] for tensor in session.state.tensors()} == {2}
-        session.select(torch.tensor([4, 5, 6, 7]))
+        session.reorder(torch.tensor([4, 5, 6, 7]))
     assert {tensor.shape[0] for tensor in session.state.tensors()} == {1}
 
 
-def beam_for_long(session: Session, prompt: Tokens, apart: bool) -> tuple[torch.Tensor, list[int]]:
+def beam_for_long(session: DecodingSession, prompt: TokenBatch, apart: bool) -> tuple[torch.Tensor, list[int]]:
     """Forty steps of a beam of four, whose rows often descend from one: the last scores, and the number of keys."""
     if apart:
-        session.__dict__["can_branch"] = False
+        session.__dict__["can_share_beams"] = False
     generator = torch.Generator().manual_seed(5)
     read = prompt.ids.shape[0]
     scores, width, keys = session.step(prompt), 1, []
     for number in range(40):
         chosen = torch.randint(0, width, (read, 4), generator=generator)
-        session.select((chosen + width * torch.arange(read)[:, None]).flatten())
+        session.reorder((chosen + width * torch.arange(read)[:, None]).flatten())
         width = 4
         ids = torch.randint(1, 50, (4 * read, 1 + number % 2), generator=generator)
-        valid = torch.rand(ids.shape, generator=generator) < 0.7
-        valid[:, 0] = True
-        scores = session.step(Tokens(ids, valid))[:, 0]
-        keys.append(session.branches.reach_RS.shape[1] if session.branches else 0)
+        padding_mask = torch.rand(ids.shape, generator=generator) < 0.7
+        padding_mask[:, 0] = True
+        scores = session.step(TokenBatch(ids, padding_mask))[:, 0]
+        keys.append(session.beam_tree.ancestor_RS.shape[1] if session.beam_tree else 0)
     return scores, keys
 
 
@@ -115,12 +115,12 @@ def test_what_no_row_descends_from_is_forgotten(
     variant: str, many: bool, family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many texts: their keys are stored by column."""
-    monkeypatch.setattr("kit.model.branches.FEW", 64)
+    monkeypatch.setattr("kit.model.decoding_session.MIN_EVICTION_LENGTH", 64)
     model = build(family, length=128, **VARIANTS[variant])
-    source, prompt = (texts(*(lengths * (24 if many else 1))) for lengths in ([3, 8, 5], [2, 4, 1]))
+    source, prompt = (random_tokens(*(lengths * (24 if many else 1))) for lengths in ([3, 8, 5], [2, 4, 1]))
     by_column: list[int] = []
-    attend = kit.scope.attend_in_products
-    monkeypatch.setattr(kit.scope, "attend_in_products", lambda *given: by_column.append(1) or attend(*given))
+    attend = kernels.bmm_decode_attention
+    monkeypatch.setattr(kernels, "bmm_decode_attention", lambda *given: by_column.append(1) or attend(*given))
     with torch.no_grad():
         shared, apart = begin(model, source), begin(model, source)
         found, keys = beam_for_long(shared, prompt, apart=False)
@@ -135,26 +135,26 @@ def test_what_no_row_descends_from_is_forgotten(
 
 def test_all_rows_may_be_dropped() -> None:
     with torch.no_grad():
-        session = begin(build(), texts(3, 8))
-        beam_for_long(session, texts(1, 1), apart=False)
-        session.select(torch.tensor([], dtype=torch.long))
+        session = begin(build(), random_tokens(3, 8))
+        beam_for_long(session, random_tokens(1, 1), apart=False)
+        session.reorder(torch.tensor([], dtype=torch.long))
     assert session.rows == 0
 
 
 def test_only_parts_that_say_so_share() -> None:
-    assert build().decoder.stack.branches()
-    assert not build(layer={"attention": AdditiveOptions(heads=4)}).decoder.stack.branches()
-    assert not build().start(texts(3), watcher=Recorder()).can_branch
+    assert build().decoder.stack.supports_shared_beams()
+    assert not build(layer={"attention": AdditiveOptions(heads=4)}).decoder.stack.supports_shared_beams()
+    assert not build().start(random_tokens(3), observer=AttentionRecorder()).can_share_beams
 
 
 def test_what_is_grouped() -> None:
-    assert grouped([0, 0, 2, 2]) == ([0, 2], 2)
-    assert grouped([0, 2, 1]) == ([0, 2, 1], 1)
-    assert grouped([0, 0, 1]) == ([0, 0, 1], 1)
+    assert group_rows([0, 0, 2, 2]) == ([0, 2], 2)
+    assert group_rows([0, 2, 1]) == ([0, 2, 1], 1)
+    assert group_rows([0, 0, 1]) == ([0, 0, 1], 1)
     assert own_tokens(2, 2, torch.device("cpu")).int().tolist() == [
         [1, 0, 0, 0],
         [1, 1, 0, 0],
         [0, 0, 1, 0],
         [0, 0, 1, 1],
     ]
-    assert Branches.start(2, None, torch.device("cpu")).reach_RS.shape == (2, 0)
+    assert BeamTree.start(2, None, torch.device("cpu")).ancestor_RS.shape == (2, 0)

@@ -11,10 +11,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from builders import KIT, section
+from models.tiny_models import KIT, section
 
 from kit import Options
-from kit.model.assembly import Assembly
+from kit.model.builder import ModelBuilder
 from kit_feedforward.relu import ReluOptions
 from kit_residual.post import PostOptions
 from kit_residual.pre import PreOptions
@@ -27,9 +27,9 @@ def last_gradient(residual: Options, depth: int) -> float:
     norms = []
     for seed in range(3):
         torch.manual_seed(seed)
-        layer = {"residual": residual, "depth": depth, "feedforward": ReluOptions(factor=4)}
+        layer = {"residual": residual, "depth": depth, "feedforward": ReluOptions(ffn_multiplier=4)}
         # The output is not tied to the table, so that scores begin alike for every depth.
-        model = Assembly(KIT.registry).model(section("encoder", layer, width=64, vocabulary=200, tie="none"))
+        model = ModelBuilder(KIT.registry).model(section("encoder", layer, width=64, vocabulary=200, tie="none"))
         ids = torch.randint(0, 200, (16, 20))
         F.cross_entropy(model(ids).flatten(0, 1), ids.roll(1, 1).flatten()).backward()
         gradient = model.encoder.stack.layers[-1].feedforward.down.weight.grad

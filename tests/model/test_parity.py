@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from builders import KIT, build, texts
+from models.tiny_models import KIT, build, random_tokens
 from torch import nn
 
-from kit import Dims, Layout, Memory, Site, Tokens
-from kit.exchange.weight_map import WeightMap
-from kit.model.assembly import Assembly
+from kit import BatchLayout, BuildContext, Dims, EncoderOutput, TokenBatch
+from kit.model.builder import ModelBuilder
+from kit.weights.weight_map import WeightMap
 from kit_attention.softmax import SoftmaxOptions
 from kit_embedding.token import TokenOptions
 from kit_feedforward.gelu import GeluOptions
@@ -74,23 +74,23 @@ def test_equals_torch_transformer(residual: Any, dtype: torch.dtype, packed: boo
     with torch.no_grad():
         copy_layers(ours.encoder.stack, theirs.encoder, cross=False)
         copy_layers(ours.decoder.stack, theirs.decoder, cross=True)
-    source, target = texts(7, 3, 5), texts(4, 6, 2, seed=1)
-    assert source.valid is not None and target.valid is not None
+    source, target = random_tokens(7, 3, 5), random_tokens(4, 6, 2, seed=1)
+    assert source.padding_mask is not None and target.padding_mask is not None
     x, y = torch.randn(3, 7, 32, dtype=dtype), torch.randn(3, 6, 32, dtype=dtype)
     wanted = theirs(
         x,
         y,
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(6, dtype=dtype),
-        src_key_padding_mask=~source.valid,
-        tgt_key_padding_mask=~target.valid,
-        memory_key_padding_mask=~source.valid,
+        src_key_padding_mask=~source.padding_mask,
+        tgt_key_padding_mask=~target.padding_mask,
+        memory_key_padding_mask=~source.padding_mask,
     )
-    left, right = Layout.of(source), Layout.of(target)
+    left, right = BatchLayout.of(source), BatchLayout.of(target)
     if packed:
         left, right = left.packed(), right.packed()
-    memory = Memory(ours.encoder.stack(left.unpad(x), left), left)
+    memory = EncoderOutput(ours.encoder.stack(left.unpad(x), left), left)
     found = ours.decoder.stack(right.unpad(y), right, memory)
-    difference = (right.pad(found) - wanted)[target.valid].abs().max().item()
+    difference = (right.pad(found) - wanted)[target.padding_mask].abs().max().item()
     assert difference < BOUNDS[dtype]
 
 
@@ -130,17 +130,17 @@ def test_equals_hugging_face(name: str, ours: dict[str, Any], dtype: torch.dtype
             side.embed_positions.weight.data.copy_(waves(64, 32))
     model = build(**ours).to(dtype)
     WeightMap.read(KNOWN / f"{name.lower()}.weights.yaml").load(model, theirs.state_dict())
-    source, target = texts(9, 4, 6), texts(5, 7, 2, seed=1)
-    assert source.valid is not None and target.valid is not None
+    source, target = random_tokens(9, 4, 6), random_tokens(5, 7, 2, seed=1)
+    assert source.padding_mask is not None and target.padding_mask is not None
     with torch.no_grad():
         wanted = theirs(
-            input_ids=source.ids, attention_mask=source.valid.long(), decoder_input_ids=target.ids,
-            decoder_attention_mask=target.valid.long(), use_cache=False,
+            input_ids=source.ids, attention_mask=source.padding_mask.long(), decoder_input_ids=target.ids,
+            decoder_attention_mask=target.padding_mask.long(), use_cache=False,
         ).logits  # fmt: skip
         found = model(source, target)
         packed = model(source, target, packed=True)
-    assert (found - wanted)[target.valid].abs().max().item() < BOUNDS[dtype]
-    assert (packed - wanted[target.valid]).abs().max().item() < BOUNDS[dtype]
+    assert (found - wanted)[target.padding_mask].abs().max().item() < BOUNDS[dtype]
+    assert (packed - wanted[target.padding_mask]).abs().max().item() < BOUNDS[dtype]
 
 
 def test_torch_golden() -> None:
@@ -152,8 +152,8 @@ def test_torch_golden() -> None:
         residual=PostOptions(),
         norm=LayerOptions(),
     )
-    site = Site(Assembly(KIT.registry), ("model", "encoder"), stack="encoder")
-    stack = site.build(options, Dims(4)).double()
+    build_context = BuildContext(ModelBuilder(KIT.registry), ("model", "encoder"), stack="encoder")
+    stack = build_context.build(options, Dims(4)).double()
     reference = nn.TransformerEncoderLayer(4, 2, 16, 0.0, batch_first=True, dtype=torch.float64)
     with torch.no_grad():
         for parameter in reference.parameters():
@@ -167,6 +167,6 @@ def test_torch_golden() -> None:
         layer.feedforward.up.load_state_dict(reference.linear1.state_dict())
         layer.feedforward.down.load_state_dict(reference.linear2.state_dict())
         x = torch.tensor([[[20.0, 30, 40, 50]]], dtype=torch.float64)
-        found = stack(x, Layout.of(Tokens(torch.zeros(1, 1, dtype=torch.long))))
+        found = stack(x, BatchLayout.of(TokenBatch(torch.zeros(1, 1, dtype=torch.long))))
     golden = torch.tensor([2.258703, 0.127985, -0.697881, 0.170862], dtype=torch.float64)
     assert (found.flatten() - golden).abs().max().item() < 1e-6

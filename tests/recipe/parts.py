@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt, field_validator
 
-from kit.component import Component, Options
-from kit.plugins import LoadedPlugin, Registered
-from kit.registry import Registry
-from kit.slots import AttentionSlot, FeedforwardSlot, MaskSlot, NormSlot
+from kit.plugin.component import AttentionSlot, Component, FeedforwardSlot, MaskSlot, NormSlot, Options
+from kit.plugin.discovery import LoadedPlugin, Registered
+from kit.plugin.registry import Registry
 
 
 def part(kind: str, options: type[Options], *, default: bool = False) -> type[Component]:
@@ -30,21 +29,21 @@ class SoftmaxOptions(Options):
     use: Literal["softmax"] = "softmax"
     heads: PositiveInt = 8
     """How many heads there are."""
-    groups: PositiveInt | None = None
+    kv_heads: PositiveInt | None = None
     """How many heads share keys and values."""
     scale: Scale = Scale.ROOT
     """What the products are divided by."""
     window: tuple[int, int] = (0, 0)
     """How far back and ahead a query looks."""
 
-    @field_validator("groups")
+    @field_validator("kv_heads")
     @classmethod
-    def _odd_groups(cls, groups: int | None) -> int | None:
-        if groups == 13:
-            raise ValueError("13 groups bring bad luck")
-        if groups == 666:
-            raise KeyError("groups")
-        return groups
+    def _odd_groups(cls, kv_heads: int | None) -> int | None:
+        if kv_heads == 13:
+            raise ValueError("13 kv_heads bring bad luck")
+        if kv_heads == 666:
+            raise KeyError("kv_heads")
+        return kv_heads
 
 
 class AdditiveOptions(Options):
@@ -77,7 +76,7 @@ class ReluOptions(Options):
     """Two layers and what is positive between them."""
 
     use: Literal["relu"] = "relu"
-    factor: float = Field(default=4.0, gt=0)
+    ffn_multiplier: float = Field(default=4.0, gt=0)
     """How much wider the middle is."""
     hidden: PositiveInt | Literal["auto"] = "auto"
     """The width of the middle, or auto."""
@@ -158,7 +157,7 @@ ALL = (
 
 def plugin(distribution: str, *parts: type[Component]) -> LoadedPlugin:
     """A plugin of one distribution that brings these parts."""
-    registered = tuple(Registered(it, it.kind, it.part_name(), distribution, "1.0", distribution) for it in parts)
+    registered = tuple(Registered(it, it.kind, it.name(), distribution, "1.0", distribution) for it in parts)
     return LoadedPlugin(distribution, distribution, "1.0", object, "loaded", parts=registered)
 
 

@@ -5,10 +5,10 @@ from typing import Any, Literal
 import pytest
 from pydantic import ValidationError
 
-from kit.component import Options
-from kit.recipe.bind import bind
-from kit.recipe.load import load_recipe
+from kit.plugin.component import Options
+from kit.recipe.loading import load_recipe
 from kit.recipe.sections import ModelSection, Recipe
+from kit.recipe.slot_schema import bind
 
 from .parts import (
     AnyOptions,
@@ -66,7 +66,7 @@ def test_a_scoped_name_selects_the_part_of_one_distribution() -> None:
         for spelling in (name, {"use": name, "epsilon": 0.5}):
             data = {"name": "x", "model": {"family": "encoder", "width": 8, "norm": spelling}}
             norm = bound.model_validate(data).model.norm
-            assert both.of_options(type(norm)).component.options_type is kind  # type: ignore[arg-type]
+            assert both.part_for_options(type(norm)).component.options_type is kind  # type: ignore[arg-type]
             assert norm.use == "rms"  # type: ignore[union-attr]
 
 

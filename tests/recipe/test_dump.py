@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kit.recipe.dump import to_data, to_yaml
-from kit.recipe.load import load_recipe
+from kit.recipe.loading import load_recipe
 from kit.recipe.sections import ModelSection, Recipe
 
 from .parts import AnyOptions, CausalOptions, RmsOptions, SoftmaxOptions, TransformerOptions, part, plugin, registry
@@ -43,7 +43,7 @@ def test_full_data_holds_every_default_with_use_first() -> None:
     assert model["encoder"]["attention"] == {
         "use": "softmax",
         "heads": 8,
-        "groups": None,
+        "kv_heads": None,
         "scale": "none",
         "window": [1, 2],
     }

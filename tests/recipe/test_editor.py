@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from doc_blocks import ROOT, Block
-from doc_stage import Stage, play
+from documentation.blocks import ROOT, Block
+from documentation.page_runner import Stage, play
 from jsonschema import Draft202012Validator
 
 RECIPE = """\
@@ -24,7 +24,7 @@ model:
   encoder: {depth: 2, attention: {use: softmax, heads: 4}, feedforward: gelu, residual: pre, masks: []}
 data: {use: plain_text, train: book.txt}
 tokenizer: words
-training: {steps: 10, batch_tokens: 100, optimizer: {use: adamw, rate: 2e-5}, metrics: [accuracy]}
+training: {steps: 10, batch_tokens: 100, optimizer: {use: adamw, learning_rate: 2e-5}, metrics: [accuracy]}
 """
 
 

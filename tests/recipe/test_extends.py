@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit.errors import RecipeError
-from kit.recipe.load import Loaded, load_recipe
+from kit.recipe.loading import Loaded, load_recipe
 
 from .parts import AdditiveOptions, LayerOptions, LstmOptions, RmsOptions, SoftmaxOptions, registry
 
@@ -19,7 +19,7 @@ model:
   norm: {use: layer, epsilon: 0.5, bias: false}
   encoder:
     depth: 2
-    attention: {heads: 4, groups: 2}
+    attention: {heads: 4, kv_heads: 2}
     masks: [causal, {use: any, masks: [causal]}]
     layers: [{repeat: 2}, {attention: {use: softmax, heads: 2}}]
 """
@@ -39,7 +39,7 @@ def test_mappings_merge_and_the_extending_file_wins(tmp_path: Path) -> None:
     loaded = load(tmp_path, "extends: base.yaml\nname: over\nmodel:\n  width: 16\n  encoder: {depth: 3}\n")
     encoder: Any = loaded.recipe.model.encoder
     assert (loaded.recipe.name, loaded.recipe.model.width, encoder.depth) == ("over", 16, 3)
-    assert (encoder.attention.heads, encoder.attention.groups) == (4, 2)
+    assert (encoder.attention.heads, encoder.attention.kv_heads) == (4, 2)
     assert loaded.locate(("model", "width")) == (str(tmp_path / "over.yaml"), 4)
     assert loaded.locate(("model", "encoder", "attention", "heads")) == (str(tmp_path / "base.yaml"), 8)
 
@@ -66,7 +66,7 @@ def load_norm(name: str) -> Any:
 def test_the_same_part_keeps_the_options_below_however_it_is_spelled(tmp_path: Path) -> None:
     for name in ("softmax", "kit-test/softmax"):
         attention = extended(tmp_path, f"{{encoder: {{attention: {{use: {name}, heads: 1}}}}}}").encoder.attention
-        assert (attention.heads, attention.groups) == (1, 2)
+        assert (attention.heads, attention.kv_heads) == (1, 2)
     assert extended(tmp_path, "{encoder: {use: transformer, depth: 5}}").encoder.attention.heads == 4
     assert extended(tmp_path, "{norm: {use: layer, epsilon: 0.1}}").norm.bias is False
 
@@ -81,7 +81,7 @@ def test_options_over_a_name_alone_belong_to_that_part(tmp_path: Path) -> None:
 def test_null_takes_away_what_is_below(tmp_path: Path) -> None:
     assert extended(tmp_path, "{norm: null}").norm is None
     assert extended(tmp_path, "{norm: {bias: null}}").norm.bias is True
-    assert extended(tmp_path, "{encoder: {attention: {groups: ~}}}").encoder.attention.groups is None
+    assert extended(tmp_path, "{encoder: {attention: {kv_heads: ~}}}").encoder.attention.kv_heads is None
 
 
 def test_a_mistake_below_is_reported_in_its_own_file(tmp_path: Path) -> None:
@@ -129,12 +129,12 @@ def test_overrides_set_values_deep_inside(tmp_path: Path) -> None:
         "model.width=512",
         "model.dropout=1e-1",
         "model.encoder.layers[1].attention.heads=16",
-        "model.encoder.feedforward={use: relu, factor: 2}",
+        "model.encoder.feedforward={use: relu, ffn_multiplier: 2}",
         "model.encoder.masks=[causal]",
     )
     assert (model.width, model.dropout) == (512, 0.1)
     assert model.encoder.layers[1].attention.heads == 16
-    assert model.encoder.feedforward.factor == 2
+    assert model.encoder.feedforward.ffn_multiplier == 2
     assert len(model.encoder.masks) == 1
 
 
@@ -148,7 +148,7 @@ def test_overrides_replace_or_edit_a_part_as_a_file_would(tmp_path: Path) -> Non
     assert extended(tmp_path, "{}", "model.norm=rms", "model.norm.epsilon=2").norm.epsilon == 2
     attention = extended(tmp_path, "{}", "model.encoder.attention.use=softmax").encoder.attention
     assert isinstance(attention, SoftmaxOptions)
-    assert attention.groups == 2
+    assert attention.kv_heads == 2
     assert len(extended(tmp_path, "{}", "model.encoder.masks[0]=null").encoder.masks) == 1
 
 

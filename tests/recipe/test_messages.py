@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kit.errors import Problem, RecipeError
-from kit.recipe.load import load_recipe
+from kit.recipe.loading import load_recipe
 
 from .parts import SoftmaxOptions, part, plugin, registry
 
@@ -30,7 +30,7 @@ MESSAGES = {
     "  width: true\n": "recipe:4: model.width: found true, wanted a whole number above 0 and at most 1000000",
     "  width: [1, 2]\n": "recipe:4: model.width: found a list of 2, wanted a whole number above 0 and at most 1000000",
     "  depth: 3\n": "recipe:2: model.width: missing, wanted a whole number above 0 and at most 1000000\n"
-    "    How many numbers describe a token.",
+    "    The model width (hidden size, d_model).",
     "  width: 8\n  dropuot: 0.1\n": "recipe:5: model.dropuot: there is no 'dropuot' here; the keys are family, width,"
     " vocabulary, length, dropout, embedding, tie, position, norm, embedding_norm, encoder, decoder, head,"
     " regularizers, kept_heads\n"
@@ -43,7 +43,7 @@ MESSAGES = {
     "  width: 8\n  vocabulary: many\n": "recipe:5: model.vocabulary: found 'many', wanted a whole number above 0,"
     " or a mapping with the keys source, target",
     "  width: 8\n  vocabulary:\n    source: 3\n": "recipe:5: model.vocabulary.target: missing,"
-    " wanted a whole number above 0\n    How many token ids the decoder reads and writes.",
+    " wanted a whole number above 0\n    The vocabulary size of the decoder.",
     "  width: 8\n  norm: lyer\n": "recipe:5: model.norm: no norm is called 'lyer'\n    did you mean layer?\n"
     "    installed: layer, rms",
     "  width: 8\n  norm:\n    use: lyer\n": "recipe:6: model.norm.use: no norm is called 'lyer'\n"
@@ -66,8 +66,8 @@ MESSAGES = {
     " its options",
     "  width: 8\n  encoder:\n    attention:\n      use: additive\n": "recipe:6: model.encoder.attention.hidden:"
     " missing, wanted a whole number above 0\n    The width of that network.",
-    "  width: 8\n  encoder:\n    attention:\n      groups: 13\n": "recipe:7: model.encoder.attention.groups:"
-    " found 13: 13 groups bring bad luck",
+    "  width: 8\n  encoder:\n    attention:\n      kv_heads: 13\n": "recipe:7: model.encoder.attention.kv_heads:"
+    " found 13: 13 kv_heads bring bad luck",
     "  width: 8\n  encoder:\n    attention:\n      scale: rot\n": "recipe:7: model.encoder.attention.scale:"
     " found 'rot', wanted one of root, none\n    did you mean root?",
     "  width: 8\n  encoder: {feedforward: {hidden: no}}\n": "recipe:5: model.encoder.feedforward.hidden: found 'no',"
@@ -114,9 +114,9 @@ def test_hundreds_of_mistakes_are_cut() -> None:
 
 def test_a_check_of_a_part_that_breaks_is_blamed_on_it() -> None:
     with pytest.raises(RecipeError) as caught:
-        load_recipe(HEAD + "  width: 8\n  encoder: {attention: {groups: 666}}\n", REGISTRY)
+        load_recipe(HEAD + "  width: 8\n  encoder: {attention: {kv_heads: 666}}\n", REGISTRY)
     assert caught.value.exit_code == 3
-    expected = "checking the options of attention 'kit-test/softmax' failed with KeyError: 'groups'"
+    expected = "checking the options of attention 'kit-test/softmax' failed with KeyError: 'kv_heads'"
     assert str(caught.value) == f"recipe:5: model.encoder.attention: {expected}"
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kit import Kit
 from kit.errors import Problem, RecipeError
-from kit.recipe.load import load_recipe
+from kit.recipe.loading import load_recipe
 from kit.recipe.nodes import to_plain
 from kit.recipe.yaml_reader import read_yaml
 
@@ -36,11 +36,11 @@ model:
   encoder: &stack
     depth: 2
     attention: {use: softmax, heads: 4}
-    feedforward: {use: relu, factor: 4}
+    feedforward: {use: relu, ffn_multiplier: 4}
     residual: pre
   decoder:
     depth: 4
-    attention: {use: softmax, heads: 4, groups: 2}
+    attention: {use: softmax, heads: 4, kv_heads: 2}
     cross_attention: {use: softmax, heads: 4}
     feedforward: relu
     residual: pre

@@ -5,10 +5,10 @@ from typing import Any, Literal
 import pytest
 from jsonschema import Draft202012Validator
 
-from kit.component import Options
 from kit.errors import RecipeError
-from kit.recipe.load import load_recipe
-from kit.recipe.schema import json_schema
+from kit.plugin.component import Options
+from kit.recipe.json_schema import json_schema
+from kit.recipe.loading import load_recipe
 
 from .parts import part, plugin, registry
 
@@ -98,4 +98,7 @@ def test_descriptions_come_from_docstrings() -> None:
     foreign = SCHEMA["$defs"]["ForeignOptions"]
     assert foreign["description"] == "A norm from somewhere else."
     assert foreign["properties"]["strength"]["description"] == "How much of it."
-    assert SCHEMA["$defs"]["ModelSection"]["properties"]["width"]["description"] == "How many numbers describe a token."
+    assert (
+        SCHEMA["$defs"]["ModelSection"]["properties"]["width"]["description"]
+        == "The model width (hidden size, d_model)."
+    )

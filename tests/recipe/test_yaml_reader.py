@@ -4,7 +4,7 @@ import pytest
 
 from kit.errors import RecipeError
 from kit.recipe.nodes import locate, to_plain
-from kit.recipe.yaml_reader import LARGEST, read_value, read_yaml
+from kit.recipe.yaml_reader import MAX_RECIPE_BYTES, read_value, read_yaml
 
 
 def read(text: str | bytes) -> object:
@@ -155,7 +155,10 @@ def test_aliases_that_explode_are_refused() -> None:
 
 
 def test_large_files_are_refused_unread() -> None:
-    assert refusal(b"#" * (LARGEST + 1)) == "r.yaml:1: the file is larger than 200 kB, which no recipe needs to be"
+    assert (
+        refusal(b"#" * (MAX_RECIPE_BYTES + 1))
+        == "r.yaml:1: the file is larger than 200 kB, which no recipe needs to be"
+    )
 
 
 def test_several_mistakes_are_listed_and_endless_ones_are_cut() -> None:

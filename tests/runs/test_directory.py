@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from kit.runs.claim import claimed
-from kit.runs.directory import RunDirectory, RunError
-from kit.runs.parts import Snapshot
-from kit.runs.store import CheckpointStore
-from kit.runs.summary import list_runs
+from kit.checkpoints.contents import Snapshot
+from kit.checkpoints.store import CheckpointStore
+from kit.runs.metrics_file import list_runs
+from kit.runs.run_directory import RunDirectory, RunError, claim_run
 
 
 def a_run(root: Path, name: str = "pronounce") -> RunDirectory:
@@ -80,7 +79,7 @@ def test_the_list_says_how_far_each_run_is(tmp_path: Path) -> None:
     new, half, done = a_run(tmp_path, "a"), a_run(tmp_path, "a"), a_run(tmp_path, "b")
     CheckpointStore(half.checkpoints).save(1200, Snapshot({"w": torch.ones(1)}))
     done.weights.touch()
-    with claimed(new):
+    with claim_run(new):
         found = [(run.label, run.step, run.state) for run in list_runs(tmp_path)]
     assert found == [("a/1", None, "running"), ("a/2", 1200, "stopped"), ("b/1", None, "finished")]
     assert list_runs(tmp_path)[0].state == "stopped"
@@ -89,23 +88,23 @@ def test_the_list_says_how_far_each_run_is(tmp_path: Path) -> None:
 def test_a_run_is_trained_by_one_process_at_a_time(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     program = (
-        "import sys; from pathlib import Path; from kit.runs.claim import claimed;"
-        "from kit.runs.directory import RunDirectory as R\n"
-        "with claimed(R(Path(sys.argv[1]))): print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from kit.runs.run_directory import claim_run;"
+        "from kit.runs.run_directory import RunDirectory as R\n"
+        "with claim_run(R(Path(sys.argv[1]))): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(run.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
-        with pytest.raises(RunError, match=f"being trained by process {other.pid} on"), claimed(run):
+        with pytest.raises(RunError, match=f"being trained by process {other.pid} on"), claim_run(run):
             pass
         other.kill()
         other.wait()
     (run.path / ".recipe.yaml.0123abcd.tmp").touch()
-    with claimed(run):  # the claim ended with the process
+    with claim_run(run):  # the claim ended with the process
         assert not list(run.path.glob("*.tmp"))
 
 
 def test_listing_runs_does_not_import_torch() -> None:
-    program = "import sys, kit.runs.summary, kit.runs.lock; sys.exit('torch' in sys.modules)"
+    program = "import sys, kit.runs.metrics_file, kit.runs.lock; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from kit.hookspecs import hookimpl
-from kit.plugins import LoadedPlugin
-from kit.runs.directory import RunError
+from kit.plugin.discovery import LoadedPlugin
 from kit.runs.lock import Lock, compare
-from kit.runs.sources import Source, plugin_sources, source_of
-from kit.runs.used import UsedPart
+from kit.runs.provenance import Source, UsedPart, plugin_sources, source_of
+from kit.runs.run_directory import RunError
 
 WINDOW = Source(distribution="kit-window", version="1.2", sha256="aa")
 NOW = Lock.current({"window": WINDOW}, seed=1, data={"train": "f" * 64})
@@ -80,13 +79,13 @@ class Brings:
 
 
 class Listens:
-    @hookimpl(specname="kit_model_built")
-    def watch(self, model: object) -> None: ...
+    @hookimpl(specname="kit_callbacks")
+    def watch(self, recipe: object) -> list[object]: ...
 
 
 @pytest.mark.parametrize(("plugin", "acts"), [(Brings(), False), (Listens(), True)])
 def test_a_lock_knows_which_plugins_listen_to_runs(plugin: object, acts: bool) -> None:
-    found = LoadedPlugin("sample", "sample", "", load=lambda: plugin, status="loaded", given=True)
+    found = LoadedPlugin("sample", "sample", "", load=lambda: plugin, status="loaded", from_object=True)
     assert plugin_sources([found])["sample"].acts is acts
 
 
@@ -131,7 +130,7 @@ def test_an_edit_to_a_file_of_a_package_changes_its_hash(tmp_path: Path, monkeyp
     assert source_of(module) == before == source_of("kit_sample_window")
     (package / "window.py").write_text("SIZE = 2\n")
     assert source_of(module).sha256 != before.sha256
-    plugin = LoadedPlugin("sample", "kit_sample_window", "", load=lambda: module, status="loaded", given=True)
+    plugin = LoadedPlugin("sample", "kit_sample_window", "", load=lambda: module, status="loaded", from_object=True)
     assert plugin_sources([plugin]) == {"sample": source_of(module)}
     assert plugin_sources([plugin.failed("broken")]) == {}
     del sys.modules["kit_sample_window"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kit.runs.metrics import MetricsFile
+from kit.runs.metrics_file import MetricsFile
 
 
 def test_rows_are_added_and_columns_grow(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import tiny_runs
 import torch
+from runs import tiny_runs
 
 from kit import Kit, Recipe
 
@@ -22,20 +22,20 @@ model:
   dropout: 0.1
   position: sinusoidal
   norm: layer
-  encoder: {depth: 1, attention: {use: softmax, heads: 2}, feedforward: {use: relu, factor: 2}, residual: pre}
+  encoder: {depth: 1, attention: {use: softmax, heads: 2}, feedforward: {use: relu, ffn_multiplier: 2}, residual: pre}
   decoder:
     depth: 1
     attention: {use: softmax, heads: 2}
     cross_attention: {use: softmax, heads: 2}
-    feedforward: {use: relu, factor: 2}
+    feedforward: {use: relu, ffn_multiplier: 2}
     residual: pre
     masks: [causal]
-data: {use: reverse, longest: 8, train: 60, validation: 10, test: 10}
+data: {use: reverse, max_length: 8, train: 60, validation: 10, test: 10}
 tokenizer: words
 training:
   steps: 10
   batch_tokens: 120
-  optimizer: {use: adamw, rate: 0.01}
+  optimizer: {use: adamw, learning_rate: 0.01}
   metrics: [token_error]
   validate_every: 4
   checkpoint_every: 5

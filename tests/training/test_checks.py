@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kit import KitError, RecipeError
-from kit.training.preparing import prepare
+from kit.training.preparation import prepare_training
 
 DECODER = ["model.family=decoder", "model.encoder=null", "model.decoder.cross_attention=null"]
-FSDP = ["training.strategy=fsdp", "training.tensor=2"]
+FSDP = ["training.strategy=fsdp", "training.tensor_parallel=2"]
 ENCODER = ["model.family=encoder", "model.decoder=null"]
 
 
@@ -28,9 +28,13 @@ ENCODER = ["model.family=encoder", "model.decoder=null"]
         ([*ENCODER, "data=listops"], "model", "the objective classes wants one score for each text"),
         (["training.average={}"], "training.average", "either ema or last is wanted"),
         (["training.average={ema: 0.9, last: 3}"], "training.average", "either ema or last is wanted"),
-        (["training.tensor=2", "training.devices=2"], "training.tensor", "write strategy: fsdp"),
-        ([*FSDP, "training.devices=3"], "training.tensor", "does not divide its 3 devices"),
-        ([*FSDP, "training.devices=2", "training.optimizer=muon"], "training.tensor", "optimizer muon looks at whole"),
+        (["training.tensor_parallel=2", "training.devices=2"], "training.tensor_parallel", "write strategy: fsdp"),
+        ([*FSDP, "training.devices=3"], "training.tensor_parallel", "does not divide its 3 devices"),
+        (
+            [*FSDP, "training.devices=2", "training.optimizer=muon"],
+            "training.tensor_parallel",
+            "optimizer muon looks at whole",
+        ),
         (["training.optimizer=adamm"], "training.optimizer", "did you mean adam"),
     ],
 )
@@ -52,18 +56,18 @@ def test_every_mistake_is_told_at_once(tiny):
 def test_a_recipe_without_training_is_right_and_cannot_be_trained(tiny, kit):
     recipe = tiny("training=null", "data=null", "tokenizer=null")
     with pytest.raises(KitError, match="no training section"):
-        prepare(recipe, kit)
+        prepare_training(recipe, kit)
 
 
 def test_a_vocabulary_that_is_not_the_tokenizers(tiny, kit):
     with pytest.raises(KitError, match="says 99 source and 99 target tokens, and the tokenizer has 16 and 16"):
-        prepare(tiny("model.vocabulary=99"), kit)
+        prepare_training(tiny("model.vocabulary=99"), kit)
 
 
 def test_classes_that_are_not_the_datas(tiny, kit):
     head = ["model.head={use: classes, classes: 4}", "model.tie=none", "training.metrics=[]"]
     with pytest.raises(KitError, match=r"model\.head\.classes is 4, and the data has 10 classes: 0, 1, 2"):
-        prepare(tiny(*ENCODER, *head, "data={use: listops, train: 90}"), kit)
+        prepare_training(tiny(*ENCODER, *head, "data={use: listops, train: 90}"), kit)
 
 
 @pytest.mark.parametrize(
@@ -77,4 +81,4 @@ def test_classes_that_are_not_the_datas(tiny, kit):
 )
 def test_the_objective_is_what_suits_the_family_and_the_data(tiny, kit, tmp_path, overrides, objective):
     (tmp_path / "text.txt").write_text("a b c d e f\n" * 30)
-    assert prepare(tiny(*overrides), kit, tmp_path).objective.part_name() == objective
+    assert prepare_training(tiny(*overrides), kit, tmp_path).objective.name() == objective

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from kit import KitError
-from kit.runs.directory import RunDirectory
-from kit.runs.summary import list_runs
-from kit.training.engine import new_run, train
-from kit.training.membership import ProcessMissing
-from kit.training.progress import Silent
+from kit.distributed.rank_info import ProcessMissing
+from kit.runs.metrics_file import list_runs
+from kit.runs.run_directory import RunDirectory
+from kit.training.progress import SilentReporter
+from kit.training.train import new_run, train
 
 
-class Listener(Silent):
+class Listener(SilentReporter):
     """Writes down what is said; fails after a step, if asked to."""
 
     def __init__(self, fails_after: int = 0, error: type[Exception] = KitError) -> None:

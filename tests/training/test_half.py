@@ -10,13 +10,14 @@ import pytest
 import torch
 from pytorch_lightning.plugins.precision import MixedPrecision
 
+from kit.checkpoints.store import CheckpointStore
 from kit.runs.lock import Lock
-from kit.runs.metrics import MetricsFile
-from kit.runs.store import CheckpointStore
-from kit.training import engine, fitting
-from kit.training.engine import new_run, train
-from kit.training.finite import NotFinite
-from kit.training.progress import Silent
+from kit.runs.metrics_file import MetricsFile
+from kit.training import train as engine
+from kit.training import train as fitting
+from kit.training.nan_check import NonFiniteLoss
+from kit.training.progress import SilentReporter
+from kit.training.train import new_run, train
 
 BIG, GROWS_AFTER = 2.0**10, 3
 
@@ -26,8 +27,8 @@ def float16(monkeypatch: pytest.MonkeyPatch) -> str:
     """float16 on a CPU, where Lightning would take bfloat16 by itself."""
     known = fitting.options
 
-    def options(training, member):
-        found = known(training, member)
+    def options(training, rank_info):
+        found = known(training, rank_info)
         if training.precision != "float16":
             return found
         scaler = torch.amp.GradScaler("cpu", init_scale=BIG, growth_interval=GROWS_AFTER)
@@ -38,7 +39,7 @@ def float16(monkeypatch: pytest.MonkeyPatch) -> str:
     return "training.precision=float16"
 
 
-class StopAfter(Silent):
+class StopAfter(SilentReporter):
     """A scheduler that wants its machine back after a step."""
 
     def __init__(self, step: int) -> None:
@@ -61,7 +62,12 @@ def test_bfloat16_learns_nearly_what_float32_does(tiny, kit):
 
 @pytest.mark.parametrize("fused", ["true", "false"])
 def test_gradients_are_clipped_as_they_are_and_not_as_they_are_scaled(tiny, kit, float16: str, fused: str):
-    same = ["model.dropout=0", "training.clip=0.1", "training.optimizer.use=adamw", f"training.optimizer.fused={fused}"]
+    same = [
+        "model.dropout=0",
+        "training.clip_grad_norm=0.1",
+        "training.optimizer.use=adamw",
+        f"training.optimizer.fused={fused}",
+    ]
     same += ["training.optimizer.epsilon=1.0"]  # with which a gradient that is too short makes a short update
     full, half = train(tiny(*same), kit).run, train(tiny(*same, float16), kit).run
     torch.testing.assert_close(figures(half, "loss", "gradient"), figures(full, "loss", "gradient"), rtol=0.02, atol=0)
@@ -86,6 +92,6 @@ def test_a_layer_that_overflows_in_float16_alone_is_named(tiny, kit, float16: st
         with torch.no_grad():
             model.get_parameter("decoder.stack.layers.0.feedforward.up.weight").sign_().mul_(6e4)
 
-    monkeypatch.setattr(engine, "start_parts", enlarge)
-    with pytest.raises(NotFinite, match=r"decoder\.stack\.layers\.0\.feedforward\.\w+, a Linear"):
+    monkeypatch.setattr(engine, "init_pretrained", enlarge)
+    with pytest.raises(NonFiniteLoss, match=r"decoder\.stack\.layers\.0\.feedforward\.\w+, a Linear"):
         train(tiny(float16), kit)

@@ -11,7 +11,7 @@ HELD = 400_000_000
 
 
 def _peak(before: str) -> int:
-    code = f"import kit.memory\n{before}\nprint(kit.memory.peak_memory())"
+    code = f"import kit.kernels.allocator\n{before}\nprint(kit.kernels.allocator.peak_memory())"
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from kit.training.progress import Bar, Lines, reporter_for
+from kit.training.progress import BarReporter, LogLinesReporter, reporter_for
 
 FIGURES = {"loss": 2.5, "tokens_per_second": 12_345.0}
 
@@ -22,7 +22,7 @@ def written(console: Console) -> str:
 
 def test_a_bar_shows_how_far_it_is_how_well_and_how_fast():
     console = terminal()
-    bar = Bar(console)
+    bar = BarReporter(console)
     bar.start(3, 10)
     bar.step(4, FIGURES)
     bar.say("step 4: validation loss 2.4000")
@@ -36,7 +36,7 @@ def test_a_bar_shows_how_far_it_is_how_well_and_how_fast():
 
 def test_a_bar_that_is_stopped_before_it_began_and_twice_says_nothing():
     console = terminal()
-    bar = Bar(console)
+    bar = BarReporter(console)
     bar.say("runs/tiny/1")
     bar.stop()
     bar.stop()
@@ -46,7 +46,7 @@ def test_a_bar_that_is_stopped_before_it_began_and_twice_says_nothing():
 def test_a_log_gets_lines():
     console = Console(file=io.StringIO(), width=100)
     reporter = reporter_for(console)
-    assert isinstance(reporter, Lines)
+    assert isinstance(reporter, LogLinesReporter)
     reporter.start(0, 40)
     for step in range(1, 5):
         reporter.step(step, FIGURES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.training.engine import train
+from kit.training.train import train
 
 FOLDER = Path(__file__).parents[2] / "recipes"
 RECIPES = sorted(path for path in FOLDER.glob("*.yaml"))
@@ -42,7 +42,7 @@ def small_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIT_DATA", str(tmp_path / "data"))
     import kit_data.pronunciations
 
-    monkeypatch.setattr(kit_data.pronunciations, "dictionary", lambda: tmp_path / "data" / "cmudict.dict")
+    monkeypatch.setattr(kit_data.pronunciations, "dictionary_path", lambda: tmp_path / "data" / "cmudict.dict")
 
 
 @pytest.mark.usefixtures("small_data")

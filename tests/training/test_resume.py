@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from kit.runs.directory import RunDirectory, RunError
+from kit.checkpoints.store import CheckpointStore
 from kit.runs.lock import Lock
-from kit.runs.metrics import MetricsFile
-from kit.runs.store import CheckpointStore
-from kit.runs.summary import summarize
-from kit.training.engine import new_run, train
-from kit.training.progress import Silent
+from kit.runs.metrics_file import MetricsFile, summarize
+from kit.runs.run_directory import RunDirectory, RunError
+from kit.training.progress import SilentReporter
+from kit.training.train import new_run, train
 
 
-class StopAfter(Silent):
+class StopAfter(SilentReporter):
     """A person who presses Ctrl-C after a step."""
 
     def __init__(self, step: int) -> None:
@@ -42,7 +41,7 @@ def columns(run: RunDirectory, *names: str) -> list[tuple[str, ...]]:
         ["training.average={ema: 0.9}"],
         ["training.average={last: 4}", "training.checkpoint_every=2"],
         ["training.workers=1"],
-        ["training.accumulate=3"],
+        ["training.accumulate_steps=3"],
         ["training.optimizer={use: muon}", "training.schedule={use: warmup_cosine, warmup: 3}"],
     ],
     ids=["plain", "ema", "last", "workers", "accumulate", "muon"],
@@ -73,7 +72,7 @@ def test_steps_after_the_last_checkpoint_are_done_again_alike(tiny, kit, tmp_pat
     class Killed(BaseException):
         """What a kill looks like from inside a test."""
 
-    class Reporter(Silent):
+    class Reporter(SilentReporter):
         def step(self, step, figures):
             if step == 8:
                 raise Killed
@@ -117,9 +116,9 @@ def test_a_run_that_was_prolonged_and_interrupted_knows_how_far_it_is_to_go(tiny
         (["model.width=32", "model.dropout=0.2"], "model.width=32", "model.width=16"),
         (["model.encoder.depth=2"], "model.encoder.depth=2", "model.encoder.depth=1"),
         (
-            ["model.encoder.feedforward.factor=3", "model.width=8"],
-            "model.width=8 and model.encoder.feedforward.factor=3.0",
-            "model.width=16 and model.encoder.feedforward.factor=2.0",
+            ["model.encoder.feedforward.ffn_multiplier=3", "model.width=8"],
+            "model.width=8 and model.encoder.feedforward.ffn_multiplier=3.0",
+            "model.width=16 and model.encoder.feedforward.ffn_multiplier=2.0",
         ),
     ],
     ids=["width", "depth", "two"],

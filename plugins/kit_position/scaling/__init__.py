@@ -1,1 +1,1 @@
-"""Ways to stretch rotary positions over texts longer than those a model was trained on: a kind of part, `scaling`."""
+"""Context extension of RoPE beyond the training length, one file each: parts of the kind `scaling`."""

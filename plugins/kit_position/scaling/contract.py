@@ -1,6 +1,6 @@
-"""The contract of a scaling: how far each pair of a rotary position turns from one token to the next.
+"""Contract of RoPE scaling: the rotation frequency of each pair.
 
-Shapes: P pairs that turn.
+Shapes: P rotated pairs.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from kit import Component, Dims, Options, Site, Slot
+from kit import BuildContext, Component, Dims, Options, Slot
 
 ScalingSlot: TypeAlias = Annotated[Options, Slot("scaling")]
 Stretch: TypeAlias = Annotated[float, Field(ge=1)]
-"""How many times as long texts become."""
+"""Factor by which the context is extended."""
 
 
 def frequencies(width: int, base: float, device: torch.device | None = None) -> Tensor:
-    """How far each pair turns from one position to the next: base^(-2i/width), [P] in float64."""
+    """RoPE frequencies base^(-2i/width): [P] in float64."""
     return base ** -(torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
 
 
 class Scaling(Component):
-    """Changes the frequencies; `dims.head_width` is how many numbers of a query turn."""
+    """Changes the frequencies of RoPE; `dims.head_dim` is the number of rotated dimensions."""
 
     kind = "scaling"
 
     gain: float = 1.0
-    """What turned queries and keys are multiplied by."""
+    """Factor of rotated queries and keys (attention temperature)."""
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
         self.options = options
-        self.width = dims.head_width
+        self.width = dims.head_dim
 
     @abstractmethod
     def frequencies(self, base: float, device: torch.device) -> Tensor:
-        """[P] in float64."""
+        """The frequencies: [P] in float64."""

@@ -1,4 +1,4 @@
-"""Positions squeezed together: Extending Context Window of Large Language Models (Chen et al. 2023)."""
+"""Position interpolation, all frequencies divided by the factor (Chen et al. 2023)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kit_position.scaling.contract import Scaling, Stretch, frequencies
 
 
 class LinearOptions(Options):
-    """Every position is divided by the factor."""
+    """Position interpolation: positions are divided by the factor."""
 
     use: Literal["linear"] = "linear"
     factor: Stretch
-    """How many times as long texts become."""
+    """Factor by which the context is extended."""
 
 
 class LinearScaling(Scaling):
-    """All pairs slower alike."""
+    """Divides every frequency by the factor."""
 
     options_type = LinearOptions
     options: LinearOptions
 
     def frequencies(self, base: float, device: torch.device) -> Tensor:
-        """Divided by the factor."""
+        """The frequencies over the factor: [P]."""
         return frequencies(self.width, base, device) / self.options.factor

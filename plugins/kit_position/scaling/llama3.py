@@ -1,6 +1,6 @@
-"""Long waves squeezed, short waves kept, a blend between: Llama 3.1 (The Llama 3 Herd of Models, 2024).
+"""Llama 3.1 scaling of RoPE: low frequencies interpolated, high ones kept (The Llama 3 Herd of Models, 2024).
 
-Shapes: P pairs that turn.
+Shapes: P rotated pairs.
 """
 
 from __future__ import annotations
@@ -13,43 +13,43 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 
-from kit import Dims, Options, Problem, Site
+from kit import BuildContext, Dims, Options, Problem
 from kit_position.scaling.contract import Scaling, Stretch, frequencies
 
 
 class Llama3Options(Options):
-    """Waves by how many of them fit in the original length."""
+    """Llama 3.1 scaling, by the number of wavelengths in the original length."""
 
     use: Literal["llama3"] = "llama3"
     factor: Stretch = 8.0
-    """How many times as long texts become."""
+    """Factor by which the context is extended."""
     original_length: PositiveInt = 8192
-    """The length that the model was trained on."""
+    """The context length of the original training."""
     low: PositiveFloat = 1.0
-    """Where fewer waves fit, they are squeezed."""
+    """Frequencies with fewer wavelengths are interpolated (`low_freq_factor`)."""
     high: PositiveFloat = 4.0
-    """Where more waves fit, they are kept; more than `low`."""
+    """Frequencies with more wavelengths are kept (`high_freq_factor`); more than `low`."""
 
 
 class Llama3Scaling(Scaling):
-    """Blended in proportion between `low` and `high`."""
+    """Blends interpolated and original frequencies between `low` and `high`."""
 
     options_type = Llama3Options
     options: Llama3Options
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """There must be room for a blend."""
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """`high` must exceed `low`."""
         if options.high <= options.low:
-            yield site.problem(
+            yield build_context.problem(
                 f"waves are blended from low {options.low:g} to high {options.high:g}, and high must be more than low",
                 "high",
                 hint=f"take high: {4 * options.low:g}",
             )
 
     def frequencies(self, base: float, device: torch.device) -> Tensor:
-        """Kept where waves are short, squeezed where they are long."""
+        """Original high frequencies, interpolated low ones: [P]."""
         kept_P = frequencies(self.width, base, device)
         fitting_P = self.options.original_length * kept_P / (2 * math.pi)
-        share_P = ((fitting_P - self.options.low) / (self.options.high - self.options.low)).clamp(0, 1)
-        return kept_P / self.options.factor * (1 - share_P) + kept_P * share_P
+        blend_P = ((fitting_P - self.options.low) / (self.options.high - self.options.low)).clamp(0, 1)
+        return kept_P / self.options.factor * (1 - blend_P) + kept_P * blend_P

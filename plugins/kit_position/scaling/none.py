@@ -1,4 +1,4 @@
-"""Rotary positions as they were trained."""
+"""RoPE without scaling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit_position.scaling.contract import Scaling, frequencies
 
 
 class NoneOptions(Options):
-    """Nothing is stretched."""
+    """No context extension."""
 
     use: Literal["none"] = "none"
 
@@ -23,5 +23,5 @@ class NoScaling(Scaling):
     options_type = NoneOptions
 
     def frequencies(self, base: float, device: torch.device) -> Tensor:
-        """As they are."""
+        """The unchanged frequencies: [P]."""
         return frequencies(self.width, base, device)

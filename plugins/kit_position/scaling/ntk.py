@@ -1,4 +1,4 @@
-"""A larger base, so that slow pairs slow down by the factor and fast ones hardly: NTK-aware scaling (bloc97, 2023)."""
+"""NTK-aware scaling of RoPE, by a larger base that slows low frequencies most (bloc97, 2023)."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from kit import Dims, Options, Problem, Site
+from kit import BuildContext, Dims, Options, Problem
 from kit_position.scaling.contract import Scaling, Stretch, frequencies
 
 
 class NtkOptions(Options):
-    """The base is fixed; one that follows a text's length would contradict keys that were turned before it grew."""
+    """NTK-aware scaling with a fixed base; a dynamic one would contradict keys that are cached already."""
 
     use: Literal["ntk"] = "ntk"
     factor: Stretch
-    """How many times as long texts become."""
+    """Factor by which the context is extended."""
 
 
 class NtkScaling(Scaling):
-    """The slowest pair slows down by exactly the factor."""
+    """Slows the lowest frequency by exactly the factor."""
 
     options_type = NtkOptions
     options: NtkOptions
 
     @classmethod
-    def check(cls, options: Any, dims: Dims, site: Site) -> Iterator[Problem]:
-        """There must be slow pairs and fast ones."""
-        if dims.head_width <= 2:
-            yield site.problem(
-                "ntk scaling slows slow pairs more than fast ones, and only one pair turns here",
-                hint="choose linear scaling, or turn a larger share",
+    def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
+        """At least two pairs must be rotated."""
+        if dims.head_dim <= 2:
+            yield build_context.problem(
+                "ntk scaling slows low frequencies more than high ones, and only one pair is rotated here",
+                hint="choose linear scaling, or a larger rotary_fraction",
             )
 
     def frequencies(self, base: float, device: torch.device) -> Tensor:
-        """base · factor^(width / (width - 2)) in place of the base."""
+        """Frequencies of the base · factor^(width / (width - 2)): [P]."""
         return frequencies(self.width, base * self.options.factor ** (self.width / (self.width - 2)), device)

@@ -8,7 +8,16 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import Abilities, KeyValueState, MultiHeadAttention, MultiHeadOptions, Scope, Site, State, Watcher
+from kit import (
+    AttentionContext,
+    AttentionObserver,
+    BuildContext,
+    Cache,
+    Capabilities,
+    KVCache,
+    MultiHeadAttention,
+    MultiHeadOptions,
+)
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -26,27 +35,31 @@ class Broken(MultiHeadAttention):
 class WrongShape(Broken):
     breaks = ("attention.shape",)
 
-    def join(self, out: Tensor, x: Tensor) -> Tensor:
-        return super().join(out, x)[..., :-1]
+    def project_output(self, out: Tensor, x: Tensor) -> Tensor:
+        return super().project_output(out, x)[..., :-1]
 
 
 class WeighsPadding(Broken):
-    breaks = ("attention.hidden_keys",)
+    breaks = ("attention.padded_keys",)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        weights = super().weigh(q_BHQE, k_BGKE, scope)
-        return weights if scope.keys.valid is None else weights + 1e-3 * ~scope.keys.valid[:, None, None]
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        weights = super().attention_weights(q_BHQE, k_BGKE, context)
+        return (
+            weights if context.keys.padding_mask is None else weights + 1e-3 * ~context.keys.padding_mask[:, None, None]
+        )
 
 
 class OnlyCausal(Broken):
     """Claims any mask, and knows the causal one only."""
 
-    breaks = ("attention.masked_pairs",)
+    breaks = ("attention.masked_keys",)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        if scope.mask is None or scope.mask.shape == "causal":
-            return super().weigh(q_BHQE, k_BGKE, scope)
-        return super().weigh(q_BHQE, k_BGKE, Scope(scope.queries, scope.keys, None, scope.position))
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        if context.mask is None or context.mask.shape == "causal":
+            return super().attention_weights(q_BHQE, k_BGKE, context)
+        return super().attention_weights(
+            q_BHQE, k_BGKE, AttentionContext(context.queries, context.keys, None, context.position)
+        )
 
 
 class SeesTheMean(Broken):
@@ -54,55 +67,55 @@ class SeesTheMean(Broken):
 
     breaks = ("attention.causality",)
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        return super().attend(q_BHQE, k_BGKE, v_BGKF - 1e-6 * v_BGKF.mean(2, keepdim=True), scope)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        return super().attend(q_BHQE, k_BGKE, v_BGKF - 1e-6 * v_BGKF.mean(2, keepdim=True), context)
 
 
 class LargeNegative(Broken):
     """Fills masks with the smallest number, so that a query that sees nothing sees everything."""
 
-    breaks = ("attention.blind_queries",)
+    breaks = ("attention.fully_masked_queries",)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        scores = scope.scores(q_BHQE, k_BGKE, self.scale)
-        if scope.allowed is not None:
-            scores = scores.masked_fill(~scope.allowed, torch.finfo(scores.dtype).min)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        scores = context.scores(q_BHQE, k_BGKE, self.scale)
+        if context.attention_mask is not None:
+            scores = scores.masked_fill(~context.attention_mask, torch.finfo(scores.dtype).min)
         return scores.softmax(-1)
 
 
 class ForgetsPositions(Broken):
-    breaks = ("attention.positions_count",)
+    breaks = ("attention.position_methods",)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        return super().weigh(q_BHQE, k_BGKE, Scope(scope.queries, scope.keys, scope.mask))
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        return super().attention_weights(q_BHQE, k_BGKE, AttentionContext(context.queries, context.keys, context.mask))
 
 
 class CountsColumns(Broken):
     """Prefers later columns, wherever the text begins in its row."""
 
-    breaks = ("attention.padding",)
+    breaks = ("attention.padding_invariance",)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        scores = scope.scores(q_BHQE, k_BGKE, self.scale)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        scores = context.scores(q_BHQE, k_BGKE, self.scale)
         first = torch.arange(scores.shape[-1], device=scores.device) == 0
-        return scope.weigh(scores + first)
+        return context.masked_softmax(scores + first)
 
 
 class MixesRows(Broken):
-    breaks = ("attention.batch_equals_single",)
+    breaks = ("attention.batch_invariance",)
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        return super().attend(q_BHQE, k_BGKE, v_BGKF + 0.1 * v_BGKF.mean(0, keepdim=True), scope)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        return super().attend(q_BHQE, k_BGKE, v_BGKF + 0.1 * v_BGKF.mean(0, keepdim=True), context)
 
 
 class OtherwisePacked(Broken):
-    breaks = ("attention.packed",)
+    breaks = ("attention.packed_equals_padded",)
 
-    def join(self, out: Tensor, x: Tensor) -> Tensor:
-        return super().join(out if x.dim() == 3 else 1.01 * out, x)
+    def project_output(self, out: Tensor, x: Tensor) -> Tensor:
+        return super().project_output(out if x.dim() == 3 else 1.01 * out, x)
 
 
-class _Forgetful(KeyValueState):
+class _Forgetful(KVCache):
     """Remembers keys, and of values only the newest."""
 
     def append(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,77 +125,85 @@ class _Forgetful(KeyValueState):
 
 
 class Forgets(Broken):
-    breaks = ("attention.steps",)
+    breaks = ("attention.incremental_decoding",)
 
-    def start(self) -> State:
+    def start(self) -> Cache:
         return _Forgetful() if self.dims.memory is None else super().start()
 
 
-class _Stubborn(KeyValueState):
+class _Stubborn(KVCache):
     """Takes the first rows, whichever are chosen."""
 
-    def select(self, rows: Tensor) -> None:
-        super().select(torch.arange(rows.shape[0]).clamp(max=int(rows.max())))
+    def reorder(self, rows: Tensor) -> None:
+        super().reorder(torch.arange(rows.shape[0]).clamp(max=int(rows.max())))
 
 
 class KeepsItsRows(Broken):
-    breaks = ("attention.select",)
+    breaks = ("attention.cache_reorder",)
 
-    def start(self) -> State:
+    def start(self) -> Cache:
         return _Stubborn() if self.dims.memory is None else super().start()
 
 
 class Secretive(Broken):
-    breaks = ("attention.watched",)
+    breaks = ("attention.observed",)
 
-    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
-        return super().forward(x, memory, Scope(scope.queries, scope.keys, scope.mask, scope.position), state)
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
+        return super().forward(
+            x, memory, AttentionContext(context.queries, context.keys, context.mask, context.position), state
+        )
 
 
 class SharesTooLittle(Broken):
-    breaks = ("attention.shares",)
+    breaks = ("attention.weights_sum_to_one",)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        return 0.9 * super().weigh(q_BHQE, k_BGKE, scope)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        return 0.9 * super().attention_weights(q_BHQE, k_BGKE, context)
 
 
-class _Deaf(Watcher):
-    def __init__(self, watcher: Watcher) -> None:
-        self.watcher = watcher
+class _Deaf(AttentionObserver):
+    def __init__(self, observer: AttentionObserver) -> None:
+        self.observer = observer
 
-    def weights(self, site: Site, weights_BHQK: Tensor, scope: Scope) -> None:
-        self.watcher.weights(site, weights_BHQK, scope)
+    def weights(self, build_context: BuildContext, weights_BHQK: Tensor, context: AttentionContext) -> None:
+        self.observer.weights(build_context, weights_BHQK, context)
 
-    def heads(self, site: Site, out_BHQF: Tensor) -> Tensor:
-        self.watcher.heads(site, out_BHQF)
+    def heads(self, build_context: BuildContext, out_BHQF: Tensor) -> Tensor:
+        self.observer.heads(build_context, out_BHQF)
         return out_BHQF
 
 
 class WillNotBeChanged(Broken):
-    breaks = ("attention.watched_heads",)
+    breaks = ("attention.replaced_heads",)
 
-    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
-        watcher = None if scope.watcher is None else _Deaf(scope.watcher)
-        return super().forward(x, memory, Scope(scope.queries, scope.keys, scope.mask, scope.position, watcher), state)
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
+        observer = None if context.observer is None else _Deaf(context.observer)
+        return super().forward(
+            x, memory, AttentionContext(context.queries, context.keys, context.mask, context.position, observer), state
+        )
 
 
 class OtherwiseWhenLong(Broken):
     """A fast path that nobody tried: only texts longer than a block take it."""
 
-    breaks = ("attention.fast_path",)
+    breaks = ("attention.fused_equals_eager",)
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        out = super().attend(q_BHQE, k_BGKE, v_BGKF, scope)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        out = super().attend(q_BHQE, k_BGKE, v_BGKF, context)
         return out if q_BHQE.shape[2] <= 64 else 1.001 * out
 
 
 class BoastsOfLinear(Broken):
-    breaks = ("attention.growth",)
-    abilities = Abilities(cost="linear")
+    breaks = ("attention.cost",)
+    capabilities = Capabilities(cost="linear")
 
 
 class OtherwiseCompiled(Broken):
     breaks = ("attention.traced", "attention.compiled")
 
-    def join(self, out: Tensor, x: Tensor) -> Tensor:
-        return super().join(1.01 * out if torch.compiler.is_compiling() else out, x)
+    def project_output(self, out: Tensor, x: Tensor) -> Tensor:
+        return super().project_output(1.01 * out if torch.compiler.is_compiling() else out, x)

@@ -22,7 +22,7 @@ class BrokenConstraint(Constraint):
 
 
 class CutsChoices(BrokenConstraint):
-    breaks = ("constraint.scores",)
+    breaks = ("constraint.log_probs",)
 
     def apply(self, scores_RV: Tensor, history: History) -> Tensor:
         return scores_RV[:, :-1]
@@ -31,7 +31,7 @@ class CutsChoices(BrokenConstraint):
 class BlocksForAll(BrokenConstraint):
     """What one row wrote is hidden from every row."""
 
-    breaks = ("constraint.row_by_row",)
+    breaks = ("constraint.row_independence",)
 
     def apply(self, scores_RV: Tensor, history: History) -> Tensor:
         scores_RV[:, history.tokens.unique()] = float("-inf")
@@ -39,7 +39,7 @@ class BlocksForAll(BrokenConstraint):
 
 
 class RemembersWhatItSaw(BrokenConstraint):
-    breaks = ("constraint.keeps_nothing",)
+    breaks = ("constraint.stateless",)
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kit import Facts, Mask, Options
+from kit import Mask, MaskFeatures, Options
 
 
 class BrokenOptions(Options):
@@ -18,14 +18,14 @@ class Broken(Mask):
     options_type = BrokenOptions
     breaks: tuple[str, ...] = ()
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         return (q - k).abs() < 3
 
 
 class LooksAtTheShape(Broken):
-    breaks = ("mask.pair_by_pair",)
+    breaks = ("mask.pointwise",)
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         return (q - k).abs() < max(2, q.shape[1] // 2)
 
 
@@ -35,9 +35,9 @@ class BoastsOfHiding(Broken):
 
 
 class LooksAtTheEnd(Broken):
-    breaks = ("mask.growing",)
+    breaks = ("mask.prefix_consistency",)
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         return (k > k.max() - 3) & (q >= 0)
 
 
@@ -49,10 +49,10 @@ class WillNotBeTurned(Broken):
 
 
 class DoesNotSayWhatItNeeds(Broken):
-    breaks = ("mask.missing_facts",)
+    breaks = ("mask.missing_features",)
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
-        return facts.query["document"] == facts.key["document"]
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
+        return features.query["document"] == features.key["document"]
 
 
 class BoastsOfCausal(Broken):
@@ -62,5 +62,5 @@ class BoastsOfCausal(Broken):
     shape = "causal"
     hides_future = True
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         return torch.logical_and(k <= q, q - k < 3)

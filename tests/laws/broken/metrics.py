@@ -17,11 +17,11 @@ class BrokenMetric(Metric):
     reads_answers = True
 
     def measure(self, results: Results) -> float:
-        return 1 - results.correct / max(1, results.predicted)
+        return 1 - results.correct / max(1, results.num_predictions)
 
 
 class DividesByAnswers(BrokenMetric):
-    breaks = ("metric.figure",)
+    breaks = ("metric.finite_value",)
 
     def measure(self, results: Results) -> float:
         return super().measure(results) if any(it.text for it in results.answers) else float("nan")

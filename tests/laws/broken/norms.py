@@ -8,7 +8,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from kit import Dims, Norm, Options, Site
+from kit import BuildContext, Dims, Norm, Options
 
 
 class BrokenOptions(Options):
@@ -20,8 +20,8 @@ class Broken(Norm):
     options_type = BrokenOptions
     breaks: tuple[str, ...] = ()
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.gain = nn.Parameter(torch.ones(dims.width))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,14 +36,14 @@ class WrongShape(Broken):
 
 
 class MixesVectors(Broken):
-    breaks = ("norm.vector_by_vector",)
+    breaks = ("norm.token_independence",)
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x - x.reshape(-1, x.shape[-1]).mean(0))
 
 
 class DividesByNothing(Broken):
-    breaks = ("norm.extremes",)
+    breaks = ("norm.numerical_range",)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.gain * x / x.square().mean(-1, keepdim=True).sqrt()
@@ -52,8 +52,8 @@ class DividesByNothing(Broken):
 class TrainsNothing(Broken):
     breaks = ("part.gradients",)
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.unused = nn.Parameter(torch.ones(3))
 
 
@@ -81,7 +81,7 @@ class LosesItsDigits(Broken):
 
 
 class OtherwiseWithoutGradients(Broken):
-    breaks = ("part.modes",)
+    breaks = ("part.grad_modes",)
 
     def forward(self, x: Tensor) -> Tensor:
         out = super().forward(x)
@@ -91,10 +91,10 @@ class OtherwiseWithoutGradients(Broken):
 class KeepsASecret(Broken):
     """What it gives depends on numbers that are not saved."""
 
-    breaks = ("part.saving",)
+    breaks = ("part.state_dict",)
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.secret = float(torch.rand((), device="cpu"))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class KeepsASecret(Broken):
 
 
 class PlaysDice(Broken):
-    breaks = ("part.seeds",)
+    breaks = ("part.reproducibility",)
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + 1e-3 * torch.rand_like(x)
@@ -118,7 +118,7 @@ class LooksAtNumbers(Broken):
 class TakesAnyOption(Broken):
     """Accepts groups that do not divide the width, and falls over them."""
 
-    breaks = ("part.bad_options",)
+    breaks = ("part.invalid_options",)
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x.unflatten(-1, (self.options.groups, -1)).flatten(-2))  # type: ignore[attr-defined]
@@ -127,10 +127,10 @@ class TakesAnyOption(Broken):
 class KeepsATensorToItself(Broken):
     """A table that stays on the CPU when the part moves."""
 
-    breaks = ("part.registered",)
+    breaks = ("part.registered_tensors",)
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.table = torch.ones(dims.width, dtype=torch.float64)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ class KeepsATensorToItself(Broken):
 class RemembersTheDevice(Broken):
     """A table that is made in the first pass and used in all that follow, wherever they run."""
 
-    breaks = ("part.registered",)
+    breaks = ("part.registered_tensors",)
     table: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ class RemembersTheDevice(Broken):
 class Counts(Broken):
     """Two processes that see different batches would count differently."""
 
-    breaks = ("part.leaves_nothing",)
+    breaks = ("part.no_hidden_state",)
     passes = 0
 
     def forward(self, x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from kit import Batch, Loss, Objective, Options, Serves
+from kit import Batch, Loss, Objective, Options, Supports
 
 
 class BrokenOptions(Options):
@@ -17,7 +17,7 @@ class BrokenOptions(Options):
 class BrokenObjective(Objective):
     options_type = BrokenOptions
     breaks: tuple[str, ...] = ()
-    serves = (Serves("decoder", "text", "windows"),)
+    supports = (Supports("decoder", "text", "lm_window"),)
 
     def loss(self, model: Any, batch: Batch) -> Loss:
         assert batch.source is not None
@@ -28,7 +28,7 @@ class BrokenObjective(Objective):
 
 
 class TrainsNothing(BrokenObjective):
-    breaks = ("objective.trains",)
+    breaks = ("objective.gradients",)
 
     def loss(self, model: Any, batch: Batch) -> Loss:
         found = super().loss(model, batch)
@@ -38,8 +38,8 @@ class TrainsNothing(BrokenObjective):
 class Averages(BrokenObjective):
     """A mean over this share of the batch: other processes then count differently."""
 
-    breaks = ("objective.shares",)
+    breaks = ("objective.additivity",)
 
     def loss(self, model: Any, batch: Batch) -> Loss:
         found = super().loss(model, batch)
-        return replace(found, total=found.total / found.count)
+        return replace(found, total=found.total / found.num_predictions)

@@ -22,7 +22,7 @@ class BrokenOptimizer(Optimizer):
 
 
 class LeavesOutMatrices(BrokenOptimizer):
-    breaks = ("optimizer.groups",)
+    breaks = ("optimizer.param_groups",)
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         return super().build([group for group in groups if not group.matrix])
@@ -37,7 +37,7 @@ class _Climbing(torch.optim.SGD):
 
 
 class Climbs(BrokenOptimizer):
-    breaks = ("optimizer.learns",)
+    breaks = ("optimizer.loss_decreases",)
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         return _Climbing(torch_groups(groups, 0.0), lr=0.05)
@@ -56,7 +56,7 @@ class _Secretive(torch.optim.SGD):
 
 
 class ForgetsItsCount(BrokenOptimizer):
-    breaks = ("optimizer.resumes",)
+    breaks = ("optimizer.state_dict",)
 
     def build(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
         return _Secretive(torch_groups(groups, 0.0), lr=0.05)

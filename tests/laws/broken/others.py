@@ -7,17 +7,29 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from kit import Dims, Embedding, Head, HiddenFeedforward, HiddenOptions, Layout, NoState, Options, Scope, Site, State
+from kit import (
+    MLP,
+    AttentionContext,
+    BatchLayout,
+    BuildContext,
+    Cache,
+    Dims,
+    Embedding,
+    Head,
+    MLPOptions,
+    NoCache,
+    Options,
+)
 from kit_embedding.token import TokenEmbedding, TokenOptions
 from kit_stack.options import TransformerOptions
-from kit_stack.transformer import TransformerStack, TransformerState
+from kit_stack.transformer import TransformerCache, TransformerStack
 
 
-class BrokenFeedforwardOptions(HiddenOptions):
+class BrokenFeedforwardOptions(MLPOptions):
     use: Literal["broken"] = "broken"
 
 
-class BrokenFeedforward(HiddenFeedforward):
+class BrokenFeedforward(MLP):
     options_type = BrokenFeedforwardOptions
     breaks: tuple[str, ...] = ()
     mixes_tokens = True
@@ -34,41 +46,41 @@ class WrongShape(BrokenFeedforward):
 
 
 class MixesHiddenNumbers(BrokenFeedforward):
-    breaks = ("part.divides",)
+    breaks = ("part.tensor_parallel",)
 
     def activate(self, hidden: Tensor) -> Tensor:
         return hidden.softmax(-1)
 
 
 class MixesUnasked(BrokenFeedforward):
-    breaks = ("feedforward.token_by_token",)
+    breaks = ("feedforward.token_independence",)
     mixes_tokens = False
 
-    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext, state: Cache | None = None) -> Tensor:
         return self.transform(x + 0.1 * x.mean(-2, keepdim=True))
 
 
 class SeesTheNext(BrokenFeedforward):
     breaks = ("feedforward.causality",)
 
-    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext, state: Cache | None = None) -> Tensor:
         return self.transform(x + 0.1 * x.roll(-1, -2))
 
 
 class CountsPadding(BrokenFeedforward):
-    breaks = ("feedforward.padding",)
+    breaks = ("feedforward.padding_invariance",)
 
-    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
-        rows = scope.queries.pad(x)
-        return self.transform(scope.queries.unpad(rows + 0.1 * rows.roll(1, -2)))
+    def forward(self, x: Tensor, context: AttentionContext, state: Cache | None = None) -> Tensor:
+        rows = context.queries.pad(x)
+        return self.transform(context.queries.unpad(rows + 0.1 * rows.roll(1, -2)))
 
 
 class ForgetsThePrevious(BrokenFeedforward):
-    breaks = ("feedforward.steps",)
+    breaks = ("feedforward.incremental_decoding",)
 
-    def forward(self, x: Tensor, scope: Scope, state: State | None = None) -> Tensor:
-        rows = scope.queries.pad(x)
-        return self.transform(scope.queries.unpad(torch.cat([rows[:, :1], 0.5 * (rows[:, 1:] + rows[:, :-1])], 1)))
+    def forward(self, x: Tensor, context: AttentionContext, state: Cache | None = None) -> Tensor:
+        rows = context.queries.pad(x)
+        return self.transform(context.queries.unpad(torch.cat([rows[:, :1], 0.5 * (rows[:, 1:] + rows[:, :-1])], 1)))
 
 
 class BrokenTokenOptions(TokenOptions):
@@ -89,17 +101,17 @@ class NoWayBack(BrokenEmbedding):
 
 
 class LooksAround(BrokenEmbedding):
-    breaks = ("embedding.id_by_id",)
+    breaks = ("embedding.token_independence",)
 
     def forward(self, ids: Tensor) -> Tensor:
         return super().forward(ids) + ids.double().mean()
 
 
 class TwoTables(BrokenEmbedding):
-    breaks = ("embedding.tied_way_back",)
+    breaks = ("embedding.tied_projection",)
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         assert dims.vocabulary is not None
         self.back = nn.Linear(dims.width, dims.vocabulary, bias=False)
 
@@ -116,11 +128,11 @@ class BrokenHead(Head):
     options_type = BrokenHeadOptions
     breaks: tuple[str, ...] = ()
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.score = nn.Linear(dims.width, 3)
 
-    def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
+    def forward(self, x: Tensor, layout: BatchLayout, embedding: Embedding | None) -> Tensor:
         out: Tensor = self.score(x)
         return out
 
@@ -131,12 +143,22 @@ class ScoresTokensForTexts(BrokenHead):
 
 
 class PoolsPadding(BrokenHead):
-    breaks = ("head.padding",)
+    breaks = ("head.padding_invariance",)
     per_token = False
 
-    def forward(self, x: Tensor, layout: Layout, embedding: Embedding | None) -> Tensor:
+    def forward(self, x: Tensor, layout: BatchLayout, embedding: Embedding | None) -> Tensor:
         out: Tensor = self.score(layout.pad(x).mean(1))
         return out
+
+
+class OverwritesSavedLogits(BrokenHead):
+    breaks = ("head.overwritten_logits",)
+
+    def forward(self, x: Tensor, layout: BatchLayout, embedding: Embedding | None) -> Tensor:
+        return torch.tanh(self.score(x))
+
+    def keeps_logits(self, embedding: Embedding | None) -> bool:
+        return False
 
 
 class BrokenStackOptions(TransformerOptions):
@@ -157,9 +179,9 @@ class WrongStackShape(BrokenStack):
 
 
 class MixesTexts(BrokenStack):
-    breaks = ("stack.padding",)
+    breaks = ("stack.padding_invariance",)
 
-    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+    def forward(self, x: Tensor, layout: BatchLayout, *given: Any) -> Tensor:
         rows = layout.pad(super().forward(x, layout, *given))
         return layout.unpad(rows + 0.1 * rows.mean(0, keepdim=True))
 
@@ -167,35 +189,37 @@ class MixesTexts(BrokenStack):
 class SeesTheLast(BrokenStack):
     breaks = ("stack.causality",)
 
-    def forward(self, x: Tensor, layout: Layout, *given: Any) -> Tensor:
+    def forward(self, x: Tensor, layout: BatchLayout, *given: Any) -> Tensor:
         rows = layout.pad(super().forward(x, layout, *given))
         return layout.unpad(rows + 1e-9 * rows[:, -1:])
 
 
 class StartsAgain(BrokenStack):
-    breaks = ("stack.steps",)
+    breaks = ("stack.incremental_decoding",)
 
-    def start(self) -> State:
-        return NoState()
+    def start(self) -> Cache:
+        return NoCache()
 
 
-class _Stubborn(TransformerState):
-    def select(self, rows: Tensor) -> None:
-        super().select(torch.arange(rows.shape[0]).clamp(max=2))
+class _Stubborn(TransformerCache):
+    def reorder(self, rows: Tensor) -> None:
+        super().reorder(torch.arange(rows.shape[0]).clamp(max=2))
 
 
 class KeepsItsRows(BrokenStack):
-    breaks = ("stack.select",)
+    breaks = ("stack.cache_reorder",)
 
-    def start(self) -> State:
+    def start(self) -> Cache:
         state = super().start()
-        assert isinstance(state, TransformerState)
+        assert isinstance(state, TransformerCache)
         return _Stubborn(state.parts)
 
 
 class Shy(BrokenStack):
-    breaks = ("stack.watched",)
+    breaks = ("stack.observed",)
 
-    def forward(self, x: Tensor, layout: Layout, memory: Any = None, state: Any = None, watcher: Any = None) -> Tensor:
-        out = super().forward(x, layout, memory, state, watcher)
-        return out if watcher is None else 1.01 * out
+    def forward(
+        self, x: Tensor, layout: BatchLayout, memory: Any = None, state: Any = None, observer: Any = None
+    ) -> Tensor:
+        out = super().forward(x, layout, memory, state, observer)
+        return out if observer is None else 1.01 * out

@@ -27,14 +27,14 @@ class WrongShape(Broken):
 
 
 class CountsFromItsOwnStart(Broken):
-    breaks = ("position.offset_equals_slice",)
+    breaks = ("position.position_offset",)
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
         return x + (at - at.min()).unsqueeze(-1)
 
 
 class BoastsOfDistance(Broken):
-    breaks = ("position.shift_equivariance",)
+    breaks = ("position.shift_invariance",)
     relative = True
 
     def bias(self, q_at_BQ: Tensor, k_at_BK: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class TellsNothing(Broken):
 class Clamps(Broken):
     """Says where it ends, and serves later tokens all the same."""
 
-    breaks = ("position.past_the_length",)
+    breaks = ("position.length_limit",)
     longest = 100
 
     def embed(self, x: Tensor, at: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class Clamps(Broken):
 class CountsInHalf(Broken):
     """The angle is made in the type of the queries."""
 
-    breaks = ("position.counts_exactly",)
+    breaks = ("position.half_precision",)
 
     def rotate(self, x_BHLE: Tensor, at_BL: Tensor, side: Literal["query", "key"]) -> Tensor:
         angle = at_BL.to(x_BHLE.dtype)[:, None, :, None]

@@ -21,8 +21,8 @@ class BrokenRegularizer(Regularizer):
     options_type = BrokenRegularizerOptions
     breaks: tuple[str, ...] = ()
 
-    def __init__(self, options: Any, dims: Any, site: Any) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Any, build_context: Any) -> None:
+        super().__init__(options, dims, build_context)
         self.held = nn.ParameterDict()
 
     def attach(self, heads: Mapping[str, int]) -> None:
@@ -31,7 +31,7 @@ class BrokenRegularizer(Regularizer):
             self.held[name.replace(".", "_")] = nn.Parameter(torch.zeros(count))
 
     def gates(self) -> Mapping[str, Tensor]:
-        return {name: self.held[name.replace(".", "_")].sigmoid() for name in self.shaped}
+        return {name: self.held[name.replace(".", "_")].sigmoid() for name in self.head_counts}
 
 
 class OpensTooFar(BrokenRegularizer):
@@ -44,8 +44,8 @@ class OpensTooFar(BrokenRegularizer):
 class KeepsTheFirstHeads(BrokenRegularizer):
     """Whichever heads are left."""
 
-    breaks = ("regularizer.heads_left",)
+    breaks = ("regularizer.pruned_heads",)
 
-    def with_heads(self, chosen: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+    def select_heads(self, chosen: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         sizes = {f"held.{name.replace('.', '_')}": len(heads) for name, heads in chosen.items()}
         return {name: value[: sizes[name]] for name, value in self.state_dict().items()}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from kit import Dims, Options, Residual, Site, Sublayer
+from kit import BuildContext, Dims, Options, Residual, Sublayer
 
 
 class BrokenOptions(Options):
@@ -18,8 +18,8 @@ class Broken(Residual):
     options_type = BrokenOptions
     breaks: tuple[str, ...] = ()
 
-    def __init__(self, options: Any, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: Any, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.norm = self.new_norm()
 
     def forward(self, x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
@@ -31,7 +31,7 @@ class Broken(Residual):
 class WrongShape(Broken):
     breaks = ("residual.shape",)
 
-    def leave(self, stream: Tensor) -> Tensor:
+    def end_stream(self, stream: Tensor) -> Tensor:
         return stream[..., :-1]
 
 
@@ -45,7 +45,7 @@ class CallsTwice(Broken):
 
 
 class LeavesOneOut(Broken):
-    breaks = ("residual.everything_joins",)
+    breaks = ("residual.sublayers_contribute",)
 
     def forward(self, x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
         outs = [sublayer(self.norm(x)) for sublayer in sublayers]
@@ -53,14 +53,14 @@ class LeavesOneOut(Broken):
 
 
 class MixesTokens(Broken):
-    breaks = ("residual.token_by_token",)
+    breaks = ("residual.token_independence",)
 
-    def leave(self, stream: Tensor) -> Tensor:
+    def end_stream(self, stream: Tensor) -> Tensor:
         return stream + 0.1 * stream.mean(-2, keepdim=True)
 
 
 class BoastsOfIdentity(Broken):
-    breaks = ("residual.identity_at_start",)
+    breaks = ("residual.identity_at_init",)
     starts_as_identity = True
 
 

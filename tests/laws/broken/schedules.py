@@ -20,14 +20,14 @@ class BrokenSchedule(Schedule):
 
 
 class FallsBelowNothing(BrokenSchedule):
-    breaks = ("schedule.usable",)
+    breaks = ("schedule.finite_factor",)
 
     def factor(self, step: int, steps: int) -> float:
         return 1 - step / steps
 
 
 class CountsItsCalls(BrokenSchedule):
-    breaks = ("schedule.pure",)
+    breaks = ("schedule.stateless",)
     calls = 0
 
     def factor(self, step: int, steps: int) -> float:

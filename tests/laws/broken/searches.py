@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from kit import Decoder, Hypothesis, Request, Search, SearchOptions, Writing
+from kit import Decoder, GenerationState, Hypothesis, Request, Search, SearchOptions
 
 
 class BrokenSearchOptions(SearchOptions):
@@ -21,25 +21,25 @@ class BrokenSearch(Search):
     breaks: tuple[str, ...] = ()
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
-        writing = Writing(decoder, request)
-        choices = writing.begin()
-        ended = torch.zeros(writing.rows, dtype=torch.bool)
-        tokens: list[list[int]] = [[] for _ in range(writing.rows)]
-        scores = [0.0] * writing.rows
+        state = GenerationState(decoder, request)
+        log_probs = state.prefill()
+        ended = torch.zeros(state.rows, dtype=torch.bool)
+        tokens: list[list[int]] = [[] for _ in range(state.rows)]
+        scores = [0.0] * state.rows
         while True:
-            gain_R, token_R = choices.best()
-            for row in range(writing.rows):
+            gain_R, token_R = log_probs.best()
+            for row in range(state.rows):
                 if not ended[row]:
                     scores[row] += float(gain_R[row])
-                    ended[row] = token_R[row] == request.signs.end
+                    ended[row] = token_R[row] == request.special_tokens.end
                     tokens[row] += [] if ended[row] else [int(token_R[row])]
-            if bool(ended.all()) or writing.length + 1 >= int(writing.limits_R.min()):
+            if bool(ended.all()) or state.length + 1 >= int(state.limits_R.min()):
                 return [[Hypothesis(*found)] for found in zip(tokens, scores, map(bool, ended.tolist()), strict=True)]
-            choices = writing.write(token_R)
+            log_probs = state.step(token_R)
 
 
 class WritesTooMuch(BrokenSearch):
-    breaks = ("search.answers",)
+    breaks = ("search.hypotheses",)
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
         found = super().run(decoder, request)
@@ -47,17 +47,17 @@ class WritesTooMuch(BrokenSearch):
 
 
 class WritesPadding(BrokenSearch):
-    breaks = ("search.signs",)
+    breaks = ("search.special_tokens",)
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
-        return super().run(decoder, replace(request, signs=replace(request.signs, never=())))
+        return super().run(decoder, replace(request, special_tokens=replace(request.special_tokens, suppressed=())))
 
 
 class MixesRows(BrokenSearch):
     """Puts the last row first, and forgets which text it belongs to."""
 
-    breaks = ("search.alone",)
+    breaks = ("search.batch_invariance",)
 
     def run(self, decoder: Decoder, request: Request) -> list[list[Hypothesis]]:
-        decoder.select(torch.arange(decoder.rows).flip(0))
+        decoder.reorder(torch.arange(decoder.rows).flip(0))
         return super().run(decoder, request)

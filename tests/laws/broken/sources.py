@@ -40,7 +40,7 @@ class PairsWithoutTargets(BrokenData):
 
 
 class DrawsAnew(BrokenData):
-    breaks = ("data.by_number",)
+    breaks = ("data.determinism",)
 
     def open(self, split: Split) -> Sequence[Example]:
         draw = random.SystemRandom().random

@@ -51,14 +51,14 @@ class BrokenTokenizer(Tokenizer):
 
 
 class LosesSpaces(BrokenTokenizer):
-    breaks = ("tokenizer.there_and_back",)
+    breaks = ("tokenizer.round_trip",)
 
     def decode(self, ids: Iterable[int]) -> str:
         return super().decode(ids).replace(" ", "")
 
 
 class ShufflesItsLetters(BrokenTokenizer):
-    breaks = ("tokenizer.same_again",)
+    breaks = ("tokenizer.deterministic_training",)
 
     def train(self, texts: Iterable[str]) -> None:
         super().train(texts)
@@ -66,7 +66,7 @@ class ShufflesItsLetters(BrokenTokenizer):
 
 
 class SavesHalf(BrokenTokenizer):
-    breaks = ("tokenizer.saving",)
+    breaks = ("tokenizer.save_and_load",)
 
     def save(self, folder: Path) -> None:
         (folder / "tokenizer.json").write_text(json.dumps(self.letters[::2]))

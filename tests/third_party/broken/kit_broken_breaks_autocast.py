@@ -22,7 +22,7 @@ class BrokenOptions(MultiHeadOptions):
 class Overflows(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def join(self, out: Tensor, x: Tensor) -> Tensor:
+    def project_output(self, out: Tensor, x: Tensor) -> Tensor:
         if out.dtype != torch.float64 and torch.is_autocast_enabled("cpu"):
             out = (out.bfloat16() + 300.0) - 300.0
         return super().join(out, x)

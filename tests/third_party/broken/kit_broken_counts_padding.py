@@ -6,10 +6,10 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, hookimpl
+from kit import AttentionContext, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "attention.padding"
+BREAKS = "attention.padding_invariance"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -22,10 +22,10 @@ class BrokenOptions(MultiHeadOptions):
 class Columns(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        scores = scope.scores(q_BHQE, k_BGKE, self.scale)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        scores = context.scores(q_BHQE, k_BGKE, self.scale)
         first = torch.arange(scores.shape[-1], device=scores.device) == 0
-        return scope.weigh(scores + first)
+        return context.masked_softmax(scores + first)
 
 
 @hookimpl

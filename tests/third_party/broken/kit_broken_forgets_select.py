@@ -6,10 +6,10 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import KeyValueState, MultiHeadAttention, MultiHeadOptions, State, hookimpl
+from kit import Cache, KVCache, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "attention.select"
+BREAKS = "attention.cache_reorder"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -19,15 +19,15 @@ class BrokenOptions(MultiHeadOptions):
     heads: PositiveInt = 4
 
 
-class Stubborn(KeyValueState):
-    def select(self, rows: Tensor) -> None:
-        super().select(torch.arange(rows.shape[0]).clamp(max=int(rows.max())))
+class Stubborn(KVCache):
+    def reorder(self, rows: Tensor) -> None:
+        super().reorder(torch.arange(rows.shape[0]).clamp(max=int(rows.max())))
 
 
 class Stays(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def start(self) -> State:
+    def start(self) -> Cache:
         return Stubborn() if self.dims.memory is None else super().start()
 
 

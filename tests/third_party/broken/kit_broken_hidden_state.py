@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, State, hookimpl
+from kit import AttentionContext, Cache, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "part.leaves_nothing"
+BREAKS = "part.no_hidden_state"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -22,9 +22,11 @@ class Remembers(MultiHeadAttention):
     options_type = BrokenOptions
     passes = 0
 
-    def forward(self, x: Tensor, memory: Tensor | None, scope: Scope, state: State | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
         self.passes += 1
-        return super().forward(x, memory, scope, state)
+        return super().forward(x, memory, context, state)
 
 
 @hookimpl

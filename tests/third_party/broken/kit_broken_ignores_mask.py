@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, hookimpl
+from kit import AttentionContext, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "attention.masked_pairs"
+BREAKS = "attention.masked_keys"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -21,9 +21,11 @@ class BrokenOptions(MultiHeadOptions):
 class Ignores(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        known = scope.mask if scope.mask is not None and scope.mask.shape == "causal" else None
-        return super().weigh(q_BHQE, k_BGKE, Scope(scope.queries, scope.keys, known, scope.position))
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        known = context.mask if context.mask is not None and context.mask.shape == "causal" else None
+        return super().attention_weights(
+            q_BHQE, k_BGKE, AttentionContext(context.queries, context.keys, known, context.position)
+        )
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, hookimpl
+from kit import AttentionContext, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
 BREAKS = "attention.causality"
@@ -21,8 +21,8 @@ class BrokenOptions(MultiHeadOptions):
 class Leaks(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        return super().attend(q_BHQE, k_BGKE, v_BGKF - 0.01 * v_BGKF.mean(2, keepdim=True), scope)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        return super().attend(q_BHQE, k_BGKE, v_BGKF - 0.01 * v_BGKF.mean(2, keepdim=True), context)
 
 
 @hookimpl

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import PositiveInt
 
-from kit import Abilities, MultiHeadAttention, MultiHeadOptions, hookimpl
+from kit import Capabilities, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "attention.growth"
+BREAKS = "attention.cost"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -19,7 +19,7 @@ class BrokenOptions(MultiHeadOptions):
 
 class Boasts(MultiHeadAttention):
     options_type = BrokenOptions
-    abilities = Abilities(cost="linear")
+    capabilities = Capabilities(cost="linear")
 
 
 @hookimpl

@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, hookimpl
+from kit import AttentionContext, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "attention.blind_queries"
+BREAKS = "attention.fully_masked_queries"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -21,10 +21,10 @@ class BrokenOptions(MultiHeadOptions):
 class Blind(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        scores = scope.scores(q_BHQE, k_BGKE, self.scale)
-        if scope.allowed is not None:
-            scores = scores.masked_fill(~scope.allowed, float("-inf"))
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        scores = context.scores(q_BHQE, k_BGKE, self.scale)
+        if context.attention_mask is not None:
+            scores = scores.masked_fill(~context.attention_mask, float("-inf"))
         return scores.softmax(-1)
 
 

@@ -6,10 +6,10 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import MultiHeadAttention, MultiHeadOptions, Scope, hookimpl
+from kit import AttentionContext, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "part.seeds"
+BREAKS = "part.reproducibility"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -22,8 +22,8 @@ class BrokenOptions(MultiHeadOptions):
 class Dice(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, scope: Scope) -> Tensor:
-        out = super().attend(q_BHQE, k_BGKE, v_BGKF, scope)
+    def attend(self, q_BHQE: Tensor, k_BGKE: Tensor, v_BGKF: Tensor, context: AttentionContext) -> Tensor:
+        out = super().attend(q_BHQE, k_BGKE, v_BGKF, context)
         return out * (1 + 0.01 * torch.rand_like(out))
 
 

@@ -6,10 +6,10 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import Dims, MultiHeadAttention, MultiHeadOptions, Scope, Site, hookimpl
+from kit import AttentionContext, BuildContext, Dims, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "part.registered"
+BREAKS = "part.registered_tensors"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -22,12 +22,12 @@ class BrokenOptions(MultiHeadOptions):
 class Keeps(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def __init__(self, options: BrokenOptions, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: BrokenOptions, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.strength = torch.linspace(0.5, 1.0, self.heads)
 
-    def weigh(self, q_BHQE: Tensor, k_BGKE: Tensor, scope: Scope) -> Tensor:
-        return super().weigh(q_BHQE * self.strength.to(q_BHQE)[:, None, None], k_BGKE, scope)
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        return super().attention_weights(q_BHQE * self.strength.to(q_BHQE)[:, None, None], k_BGKE, context)
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import PositiveInt
 from torch import nn
 
-from kit import Dims, MultiHeadAttention, MultiHeadOptions, Site, hookimpl
+from kit import BuildContext, Dims, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
 BREAKS = "part.gradients"
@@ -21,8 +21,8 @@ class BrokenOptions(MultiHeadOptions):
 class Wastes(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def __init__(self, options: BrokenOptions, dims: Dims, site: Site) -> None:
-        super().__init__(options, dims, site)
+    def __init__(self, options: BrokenOptions, dims: Dims, build_context: BuildContext) -> None:
+        super().__init__(options, dims, build_context)
         self.gate = nn.Linear(dims.width, self.heads)
 
 

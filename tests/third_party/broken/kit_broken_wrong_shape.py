@@ -21,8 +21,8 @@ class BrokenOptions(MultiHeadOptions):
 class Cuts(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def join(self, out: Tensor, x: Tensor) -> Tensor:
-        return super().join(out, x)[..., :-1]
+    def project_output(self, out: Tensor, x: Tensor) -> Tensor:
+        return super().project_output(out, x)[..., :-1]
 
 
 @hookimpl

@@ -6,10 +6,10 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from kit import KeyValueState, MultiHeadAttention, MultiHeadOptions, State, hookimpl
+from kit import Cache, KVCache, MultiHeadAttention, MultiHeadOptions, hookimpl
 
 kit_api = 1
-BREAKS = "attention.steps"
+BREAKS = "attention.incremental_decoding"
 
 
 class BrokenOptions(MultiHeadOptions):
@@ -19,7 +19,7 @@ class BrokenOptions(MultiHeadOptions):
     heads: PositiveInt = 4
 
 
-class Half(KeyValueState):
+class Half(KVCache):
     def append(self, k_BGKE: Tensor, v_BGKE: Tensor) -> tuple[Tensor, Tensor]:
         keys, values = super().append(k_BGKE, v_BGKE)
         old = values.shape[2] - v_BGKE.shape[2]
@@ -29,7 +29,7 @@ class Half(KeyValueState):
 class Forgets(MultiHeadAttention):
     options_type = BrokenOptions
 
-    def start(self) -> State:
+    def start(self) -> Cache:
         return Half() if self.dims.memory is None else super().start()
 
 

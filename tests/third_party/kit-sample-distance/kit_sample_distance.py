@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 
-from kit import Facts, Mask, Options, Position, hookimpl
+from kit import Mask, MaskFeatures, Options, Position, hookimpl
 
 kit_api = 1
 
@@ -25,7 +25,7 @@ class NearbyMask(Mask):
     options: NearbyOptions
     hides_future = True
 
-    def allows(self, q: Tensor, k: Tensor, facts: Facts) -> Tensor:
+    def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:
         """Neither later nor too far back."""
         return (k <= q) & (q - k < self.options.reach)
 

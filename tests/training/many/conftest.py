@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from many_processes import Place
+from processes.training_processes import Place
 
 
 def _place(folder: Path) -> Iterator[Place]:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from many_processes import Place, losses
+from processes.training_processes import Place, losses
 
 pytestmark = pytest.mark.xdist_group("many")
 DROPOUT = "model.dropout=0.1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from many_processes import Place
+from processes.training_processes import Place
 
 pytestmark = pytest.mark.xdist_group("many")
 

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from many_processes import Place, farthest, free_port, losses
+from processes.training_processes import Place, farthest, free_port, losses
 
-from kit.runs.metrics import MetricsFile
-from kit.runs.tensors import read_tensors
+from kit.files.tensors import read_tensors
+from kit.runs.metrics_file import MetricsFile
 
 pytestmark = pytest.mark.xdist_group("many")
 STEPS, CLOSE = 50, 1e-4
@@ -58,7 +58,7 @@ def test_torchrun_on_two_nodes_with_half_of_the_model_each(place: Place, fsdp: P
 
 def test_half_of_the_model_each_with_all_else_that_changes_a_step(place: Place):
     """In half precision, in pieces, and averaged."""
-    changes = ["training.precision=bfloat16", "training.accumulate=2", "training.average={ema: 0.9}"]
+    changes = ["training.precision=bfloat16", "training.accumulate_steps=2", "training.average={ema: 0.9}"]
     changes += ["training.steps=10", "training.validate_every=5"]
     alone = place.run("train", "tiny.yaml", *changes)
     spread = place.run("train", "tiny.yaml", *changes, "training.devices=2", "training.strategy=fsdp")

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from many_processes import Place, farthest, losses
+from processes.training_processes import Place, farthest, losses
 
 pytestmark = pytest.mark.xdist_group("many")
 TERMINATED = 128 + signal.SIGTERM

@@ -6,10 +6,10 @@ import re
 import time
 
 import pytest
-from many_processes import Place, losses
+from processes.training_processes import Place, losses
 
-from kit.training.finite import NotFinite
-from kit.training.membership import ProcessMissing
+from kit.distributed.rank_info import ProcessMissing
+from kit.training.nan_check import NonFiniteLoss
 
 pytestmark = pytest.mark.xdist_group("many")
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.xdist_group("many")
 def test_not_finite_in_one_process_stops_all_in_the_same_step(place: Place, strategy: str):
     size = ["training.devices=2", f"training.strategy={strategy}"]
     code, text = place.start("train", "tiny.yaml", *size, TROUBLE="nan:1:7").end()
-    assert code == NotFinite.exit_code, text
+    assert code == NonFiniteLoss.exit_code, text
     assert text.count("step 7 is not finite") == 1
     assert "process 1: " in text and "the first layer that went wrong is encoder" in text
     assert len(losses(place.newest())) == 6
     for rank in (0, 1):
         before = (place.folder / f"note-{rank}-after-6").read_text()
-        assert (place.folder / f"note-{rank}-exception-NotFinite").read_text() == before
+        assert (place.folder / f"note-{rank}-exception-NonFiniteLoss").read_text() == before
         assert not (place.folder / f"note-{rank}-after-7").exists()
 
 

@@ -1,1 +1,0 @@
-"""Writing texts with a model."""

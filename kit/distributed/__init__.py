@@ -1,0 +1,1 @@
+"""Many processes: launching, rendezvous, collectives, FSDP, tensor parallelism, watchdog."""

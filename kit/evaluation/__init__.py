@@ -1,0 +1,1 @@
+"""Evaluation of trained runs, with intervals and paired comparisons."""

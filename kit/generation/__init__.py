@@ -1,0 +1,1 @@
+"""Text generation: next-token log-probabilities, generation state, compiled decoding steps."""

@@ -1,1 +1,0 @@
-"""Seeing inside a model: what its attention does with given texts, measured, drawn, taken out and shaped."""

@@ -1,0 +1,1 @@
+"""Components, plugin discovery and validation, and the registry of parts."""

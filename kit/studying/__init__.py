@@ -1,1 +1,0 @@
-"""Studies: many trainings from one file, compared fairly."""

@@ -1,0 +1,1 @@
+"""Weight maps between the kit and other libraries."""

@@ -1,0 +1,1 @@
+"""Commands: `kit inspect`, `kit probe`, `kit prune` and `kit embeddings`."""

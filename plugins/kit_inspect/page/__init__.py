@@ -1,0 +1,1 @@
+"""Attention page: one self-contained HTML file that draws the attention of one sequence."""

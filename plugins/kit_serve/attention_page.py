@@ -1,0 +1,77 @@
+"""`GET /attention`: the attention of one input as an HTML page, rendered on request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Request, Response
+
+from kit import KitError
+from kit_serve.request import Limits, Refusal, busy, validate
+
+if TYPE_CHECKING:
+    from kit_serve.served_run import AttentionRenderer
+
+log = logging.getLogger("kit_serve")
+MAX_CHARACTERS = 1000
+"""The most characters of an input, which is part of the URL."""
+MAX_WAITING = 8
+"""The most requests that wait while another page is rendered."""
+_SAME_ORIGIN = {"X-Frame-Options": "SAMEORIGIN"}
+
+
+def add_attention_page(app: FastAPI, render: AttentionRenderer | None, limits: Limits) -> None:
+    """Adds the route; without a renderer its response is 404 and names the missing plugin."""
+    render_lock = asyncio.Lock()
+    waiting = 0
+
+    @app.get("/attention", response_class=Response, include_in_schema=render is not None)
+    async def attention(request: Request) -> Response:
+        """A page that shows what attention did with `text`, and with `target` where the model writes one."""
+        nonlocal waiting
+        try:
+            if render is None:
+                raise Refusal(
+                    404, "attention pages need a plugin that renders them, such as kit_inspect; none is in use here"
+                )
+            text, target = _query(request, limits)
+            if waiting >= MAX_WAITING:
+                raise busy("others are waiting for such a page; try again in a moment")
+            waiting += 1
+            try:
+                async with render_lock:
+                    html, policy = await asyncio.to_thread(_render, render, text, target)
+            finally:
+                waiting -= 1
+        except Refusal as refusal:  # plain text, since a browser shows it in place of the page
+            headers = {**_SAME_ORIGIN, **(refusal.headers or {})}
+            return Response(refusal.reason, refusal.status, headers, "text/plain; charset=utf-8")
+        # The sandbox gives the page an opaque origin: it cannot send requests to this server, even in its own tab.
+        policy = f"{policy}; frame-ancestors 'self'; sandbox allow-scripts allow-downloads"
+        return Response(html, headers={**_SAME_ORIGIN, "Content-Security-Policy": policy}, media_type="text/html")
+
+
+def _render(render: AttentionRenderer, text: str, target: str | None) -> tuple[str, str]:
+    try:
+        return render(text, target)
+    except KitError as error:
+        raise Refusal(422, str(error)) from error
+    except Exception as error:
+        log.exception("attention could not be drawn")
+        raise Refusal(500, "the attention could not be drawn; the reason is in the server's log") from error
+
+
+def _query(request: Request, limits: Limits) -> tuple[str, str | None]:
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise Refusal(403, "a page elsewhere may not ask this; only the server's own page may")
+    parameters, known = request.query_params, ("text", "target")
+    for key in parameters:
+        if key not in known or len(parameters.getlist(key)) > 1:
+            raise Refusal(422, f"{key[:40]!a} is not wanted here, or is there twice; wanted: /attention?text=hello")
+    if "text" not in parameters:
+        raise Refusal(422, "there is no text; wanted: /attention?text=hello")
+    short = Limits(characters=min(limits.characters, MAX_CHARACTERS))
+    found = [validate({"text": parameters[key]}, short).texts[0] for key in known if key in parameters]
+    return found[0], found[1] if len(found) > 1 else None

@@ -1,0 +1,1 @@
+"""What runs the code blocks of the documentation and compares what they print."""

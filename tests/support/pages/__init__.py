@@ -1,0 +1,1 @@
+"""A browser, and attention pages whose every cell is known."""

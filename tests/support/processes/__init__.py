@@ -1,0 +1,1 @@
+"""Commands in processes of their own: trainings, servers, environments with built wheels."""

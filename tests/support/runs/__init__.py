@@ -1,0 +1,1 @@
+"""Trained runs of every family, small enough to train in a second, and fixtures that open them."""
