@@ -49,6 +49,8 @@ def predict(
     from kit.prediction.inputs import arriving_windows, fixed_windows
 
     predictor = predictor_of(run, context.obj, device, int8, "batches" if compiled_batches else compiled)
+    if not texts and not file and sys.stdin.isatty():
+        errors.print("reads lines: type one and press Enter; Ctrl-D ends", style="dim")
     windows: Iterable[Sequence[str]] = (
         [texts] if texts else fixed_windows(_lines(file)) if file else arriving_windows(_stdin_lines())
     )
@@ -102,8 +104,13 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _stdin_lines() -> Iterator[str]:
-    """Yields the lines of standard input as they arrive."""
-    with io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="\n") as stream:
+    """Yields the lines of standard input as they arrive.
+
+    The thread that waits for one must not hold the lock of `sys.stdin.buffer`, which Python takes when it exits.
+    """
+    raw = getattr(sys.stdin.buffer, "raw", None)
+    buffer = io.BufferedReader(raw) if raw else sys.stdin.buffer
+    with io.TextIOWrapper(buffer, encoding="utf-8", errors="replace", newline="\n") as stream:
         yield from map(_without_newline, stream)
 
 

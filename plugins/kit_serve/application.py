@@ -17,12 +17,11 @@ from kit import KitError, __version__
 from kit_serve.attention_page import add_attention_page
 from kit_serve.batching import Batcher, BatchPredictor, ModelFailed
 from kit_serve.guard import Guard
-from kit_serve.request import SCHEMA, Limits, PredictRequest, Refusal, disconnected, read_request
+from kit_serve.request import Limits, PredictRequest, Refusal, body_schema, disconnected, read_request
 from kit_serve.response import JsonResponse, page, predictions_json, refusal_response
 from kit_serve.served_run import AttentionRenderer, RunDescription
 
 _CLIENT_CLOSED_REQUEST = Response(status_code=499)  # the client has closed the connection
-_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": SCHEMA}}}}
 
 
 def application(
@@ -52,7 +51,9 @@ def application(
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(Exception, _on_error)
 
-    @app.post("/predict", openapi_extra=_BODY, response_class=JsonResponse)
+    body = {"requestBody": {"required": True, "content": {"application/json": {"schema": body_schema(limits)}}}}
+
+    @app.post("/predict", openapi_extra=body, response_class=JsonResponse)
     async def predict(request: Request) -> Response:
         """Answer one text, or a list of texts, in order."""
         try:
@@ -80,7 +81,7 @@ def application(
     @app.get("/about", response_class=JsonResponse)
     async def about() -> Response:
         """What the page shows: the run, its task, example inputs, and the limits."""
-        most = {"texts": limits.texts, "characters": limits.characters, "nbest": limits.nbest, "body": limits.body}
+        most = {"texts": limits.texts, "characters": limits.characters, "nbest": limits.outputs, "body": limits.body}
         return JsonResponse(
             {**asdict(description), "limits": most, "attention": attention is not None, "version": __version__}
         )

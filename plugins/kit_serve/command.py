@@ -74,7 +74,7 @@ def serve(
             if compiled_batches:
                 predictor.predict(some * batch, search=search)
         served_run = ServedRun(predictor, search)
-        limits = Limits(batch=batch, queue=queue, nbest=served_run.largest_nbest(Limits.nbest))
+        limits = Limits(batch=batch, queue=queue, outputs=served_run.largest_nbest(Limits.nbest))
         if not address.loopback:
             errors.print(
                 f"[yellow]warning:[/] every machine that reaches {escape(address.host)} can use this; "

@@ -7,8 +7,8 @@ the response (CSRF), so the Origin header is checked if there is one. No other o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +17,8 @@ from kit_serve.request import Refusal, busy
 from kit_serve.response import refusal_response
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f]*:[0-9a-f:.]*(?:%[^][/?#@\s]+)?)]|(?P<name>[^][/?#@:,\s]*))(?::[0-9]*)?")
+"""The Host header of RFC 9110, section 7.2: an IPv6 address in brackets or a name, and a port."""
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -65,20 +67,18 @@ class Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1:
             raise Refusal(400, f"{len(hosts)} Host headers; wanted one")
-        if self.names is not None and _host_name(hosts[0]) not in self.names:
+        host = hosts[0].strip(" \t").lower()
+        parts = _HOST.fullmatch(host)
+        if parts is None:
+            raise Refusal(400, f"the Host header is {hosts[0][:100]!a}; wanted a name and a port, as in localhost:8000")
+        if self.names is not None and (parts["address"] or parts["name"]) not in self.names:
             raise Refusal(
                 421,
                 f"this server is not called {hosts[0][:100]!a}; it answers to {', '.join(sorted(self.names))}. "
                 "Another name can be allowed when it is started: kit serve RUN --allow-host NAME",
             )
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != hosts[0].lower():
-            raise Refusal(403, f"a page of {origin[:100]!a} may not ask this server; only its own page may")
+        for origin in headers.getlist("origin"):
+            if origin.lower() not in (f"http://{host}", f"https://{host}"):  # compared, not parsed: it may be anything
+                raise Refusal(403, f"a page of {origin[:100]!a} may not ask this server; only its own page may")
         if self._active > self.clients:
             raise busy(f"too many clients: {self.clients} are being answered; try again in a moment")
-
-
-def _host_name(host: str) -> str:
-    """Returns the name in a Host header, without the port; brackets of an IPv6 address are taken off."""
-    host = host.strip().lower()
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]

@@ -21,17 +21,6 @@ _EXAMPLE = '{"text": "hello"} or {"texts": ["hello", "world"], "nbest": 3}'
 _DRAIN_FACTOR = 32
 """The multiple of the size limit up to which an oversized body is still read, since some clients read the response
 only after they have sent the whole body."""
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "text": {"type": "string", "description": "One text to answer."},
-        "texts": {"type": "array", "items": {"type": "string"}, "description": "Several; instead of text."},
-        "nbest": {"type": "integer", "minimum": 1, "default": 1, "description": "How many answers to each."},
-    },
-    "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
-}
-"""The JSON Schema of the body."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +34,9 @@ class Limits:
     characters: int = 10_000
     """The most characters of an input."""
     nbest: int = 10
-    """The most outputs of an input."""
+    """The most outputs of an input that may be asked for."""
+    outputs: int = 10
+    """The most outputs that the search gives, where more may be asked for."""
     batch: int = 32
     """The maximum batch size of the model."""
     queue: int = 1024
@@ -56,6 +47,42 @@ class Limits:
     """Seconds that the first input of a batch waits for others when the model is idle."""
     read_timeout: float = 15.0
     """Seconds a client may take to send a request."""
+
+
+def text_schema(limits: Limits, description: str) -> dict[str, Any]:
+    """Returns the JSON Schema of an input."""
+    control = r"\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F"
+    return {
+        "type": "string",
+        "maxLength": limits.characters,
+        "pattern": f"^[^{control}]*$",
+        "description": description,
+    }
+
+
+def body_schema(limits: Limits) -> dict[str, Any]:
+    """Returns the JSON Schema of the body of `POST /predict`."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "text": text_schema(limits, "One text to answer."),
+            "texts": {
+                "type": "array",
+                "maxItems": limits.texts,
+                "items": text_schema(limits, "A text to answer."),
+                "description": "Several; instead of text.",
+            },
+            "nbest": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": limits.nbest,
+                "default": 1,
+                "description": f"How many answers to each; the search gives {limits.outputs} at most.",
+            },
+        },
+        "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
+    }
 
 
 class Refusal(Exception):
@@ -173,9 +200,8 @@ def validate(data: Any, limits: Limits) -> PredictRequest:
     nbest = data.get("nbest", 1)
     if type(nbest) is not int or not 1 <= nbest <= limits.nbest:
         found = _type_name(nbest) if type(nbest) is not int else f"{nbest:,}" if abs(nbest) < 10**12 else "too large"
-        wanted = f"a whole number from 1 to {limits.nbest}" if limits.nbest > 1 else "1, which is what its search gives"
-        raise Refusal(422, f"'nbest' is {found}; wanted {wanted}")
-    return PredictRequest(texts, nbest)
+        raise Refusal(422, f"'nbest' is {found}; wanted a whole number from 1 to {limits.nbest}")
+    return PredictRequest(texts, min(nbest, limits.outputs))
 
 
 def _validate_text(text: object, name: str, limits: Limits) -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import signal
 import socket
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import cast
 
+import uvicorn
 from starlette.types import ASGIApp
 
 from kit import KitError
+from kit_serve.connections import RESERVE, Connection, Listener, on_loop_error
 from kit_serve.guard import LOOPBACK
+
+FEWEST_CONNECTIONS = 16
+"""The connections that the limit of open files has to leave room for."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Address:
         return {*LOOPBACK, self.host, *allowed}
 
 
-def listen(host: str, port: int) -> tuple[socket.socket, Address]:
+def listen(host: str, port: int) -> tuple[Listener, Address]:
     """Opens a listening socket, which queues connections from now on."""
     try:
         family, kind, protocol, _, sockaddr = socket.getaddrinfo(
@@ -47,7 +54,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, Address]:
         )[0]
     except (socket.gaierror, UnicodeError) as error:
         raise KitError(f"cannot listen on {host!r}: this is no address of this machine ({error}).") from error
-    listener = socket.socket(family, kind, protocol)
+    listener = Listener(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(sockaddr)
@@ -62,16 +69,28 @@ def listen(host: str, port: int) -> tuple[socket.socket, Address]:
     return listener, Address(bound[0], bound[1])
 
 
-def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None]) -> None:
+class _Server(uvicorn.Server):
+    """Server whose event loop does not log the pauses of its listener."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(on_loop_error)
+        await super().startup(sockets)
+
+
+def run_server(app: ASGIApp, listener: Listener, ready: Callable[[], None]) -> None:
     """Serves an application until SIGTERM or SIGINT, then finishes queued requests and returns.
 
-    ready: called once the signals are handled, previous_handlers the first request is answered.
+    ready: called once the signals are handled, before the first request is answered.
     """
-    import uvicorn
-
+    if listener.spare < FEWEST_CONNECTIONS:
+        limit = listener.limit
+        raise KitError(
+            f"this process may open {limit} files and connections, and {limit - RESERVE - listener.spare} are open; "
+            f"the server needs {RESERVE + FEWEST_CONNECTIONS} more. Raise the limit before starting it: ulimit -n 1024"
+        )
     config = uvicorn.Config(
         app,
-        http="h11",  # the same parser on every installation
+        http=Connection,  # of h11: the same parser on every installation
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -81,11 +100,13 @@ def run_server(app: ASGIApp, listener: socket.socket, ready: Callable[[], None])
         proxy_headers=False,
         timeout_keep_alive=30,
     )
+    server = _Server(config)
+    listener.connections = cast("set[Connection]", server.server_state.connections)
     # uvicorn handles the signals and reraises them after its shutdown, where they are ignored.
     previous_handlers = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         ready()
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
     finally:
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)

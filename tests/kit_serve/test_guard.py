@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import string
 from collections.abc import Iterator
 
 import pytest
 from processes.servers import Echo, Server, serving
 
 from kit.errors import KitError
+from kit_serve.guard import Guard
 from kit_serve.server import Address, listen
 
 
@@ -39,6 +42,51 @@ def test_another_name_is_refused_before_anything_is_told(server, host, path):
 def test_another_origin_is_refused(server, origin):
     status, answer = server.ask({"text": "ab"}, host="localhost:8000", origin=origin)
     assert status == 403 and "only its own page may" in answer["error"]
+
+
+def status(**headers: str) -> int:
+    """What the guard answers to headers, with 204 for what it lets through; anything it raises is raised here."""
+    statuses: list[int] = []
+
+    async def inner(scope, receive, send):
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+
+    async def send(message):
+        statuses.append(message.get("status", 0))
+
+    async def receive():
+        raise AssertionError("the guard reads no body")
+
+    fields = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": fields}
+    asyncio.run(Guard(inner, ["localhost", "::1"], 10)(scope, receive, send))
+    return statuses[0]
+
+
+@pytest.mark.parametrize("own", ["localhost", "[::1]", "localhost:80", "[::1]:80"])
+def test_nothing_that_is_written_round_its_name_makes_it_another_name_of_its_own(own):
+    assert status(host=own) == status(host=f" {own.upper()} ") == 204
+    for character in map(chr, range(1, 256)):
+        for forged in (f"{own}{character}evil.example", f"evil.example{character}{own}", f"{own[:-1]}{character}x"):
+            assert status(host=forged) in (400, 421), forged
+    for forged in ("[::1", "::1]", "[localhost]", "[::1]evil.example", "[::1]:80@evil.example", "localhost:80:80"):
+        assert status(host=forged) == 400, forged
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://[", "http://[::1", "http://]", "//[", "", "http://localhost:80/", "file://"]
+)
+def test_an_origin_that_is_no_address_is_refused_and_breaks_nothing(server, origin):
+    answered, answer = server.ask({"text": "ab"}, host="localhost:80", origin=origin)
+    assert answered == 403 and "only its own page may" in answer["error"]
+
+
+def test_no_origin_but_its_own_is_let_in():
+    for character in string.printable:
+        for origin in (f"http://{character}", f"http://localhost{character}", f"{character}http://localhost"):
+            assert status(host="localhost", origin=origin) == 403, origin
+    assert status(host="localhost", origin="http://localhost") == 204
+    assert status(host="localhost", origin="https://localhost") == 204, "a proxy may encrypt"
 
 
 def test_its_own_page_may_ask(server):

@@ -188,6 +188,17 @@ def test_a_model_that_fails_keeps_its_secrets(server):
     assert status == 500 and "secret" not in json.dumps(answer) and "log" in answer["error"]
 
 
+def test_of_more_outputs_than_the_search_gives_all_are_given():
+    echo = Echo()
+    with serving(echo, Limits(nbest=5, outputs=2)) as server:
+        for asked, given in ((1, 1), (2, 2), (3, 2), (5, 2)):
+            status, answer = server.ask({"text": "ab", "nbest": asked})
+            assert status == 200 and len(answer["answers"][0]["outputs"]) == given
+        assert server.ask({"text": "ab", "nbest": 6})[0] == 422
+        assert server.get("/about")["limits"]["nbest"] == 2, "the page offers what there is"
+    assert max(echo.nbest) == 2, "the search is asked for no more than it gives"
+
+
 def test_overload_is_said_and_passes(server, echo):
     echo.go.clear()
     try:
