@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kit.kernels.cpp.cpp_build import BuildError, build, compiler
+from kit.kernels.cpp.cpp_build import BuildError, build
 
 
 class NotNativeWarning(UserWarning):
@@ -48,9 +49,7 @@ class OpLibrary:
         return self.loaded
 
     def _load(self) -> bool:
-        if os.environ.get("KIT_NATIVE") == "0" or compiler() is None:
-            return False
-        if self.needs not in ("", torch.backends.cpu.get_cpu_capability()):
+        if os.environ.get("KIT_NATIVE") == "0" or self.needs not in ("", torch.backends.cpu.get_cpu_capability()):
             return False
         try:
             if not hasattr(torch.ops.kit, next(iter(self.operations))):  # defining it twice would abort the process
@@ -67,14 +66,15 @@ class OpLibrary:
         return True
 
     def _read(self) -> Path:
-        """Loads the compiled file; a damaged one is rebuilt once."""
-        source = Path(__file__).with_name(f"{self.name}.cpp")
-        file = build(source)
+        """Loads the compiled file; one that cannot be loaded is removed, so that the next process compiles it anew."""
+        file = build(Path(__file__).with_name(f"{self.name}.cpp"))
         try:
             torch.ops.load_library(file)
-        except OSError:
-            file.unlink()
-            torch.ops.load_library(build(source))
+        except OSError as error:
+            with suppress(OSError):
+                file.unlink()
+            reason = str(error.__cause__ or error).removeprefix(f"{file}: ")
+            raise BuildError(f"what was compiled into {file.parent} cannot be loaded: {reason}") from error
         return file
 
 

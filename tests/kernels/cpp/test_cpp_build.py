@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import hashlib
 import os
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,6 +53,9 @@ decode.LIBRARY._tried = False
 print(found, decode.LIBRARY.load())
 """
 
+WRITES = 'while [ "$1" != -o ]; do shift; done; '
+"""The beginning of a stand-in for a compiler: afterwards $2 is the file that it has to write."""
+
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler here")
 
 
@@ -63,6 +72,13 @@ def script(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return str(path)
+
+
+@pytest.fixture
+def compiles(source: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A quick stand-in for a compiler, which writes something else each time."""
+    monkeypatch.setenv("CXX", script(source.with_name("compiles"), WRITES + 'echo $$ > "$2"'))
+    return os.environ["CXX"]
 
 
 def start(code: str, **settings: str) -> subprocess.Popen[str]:
@@ -87,7 +103,7 @@ def test_a_file_is_compiled_once(source: Path, monkeypatch: pytest.MonkeyPatch) 
     made = build(source)
     assert made.exists() and made.suffix == ".so"
     assert list(made.parent.iterdir()) == [made], "nothing else is left"
-    monkeypatch.setattr(subprocess, "run", lambda *given, **options: pytest.fail("compiled again"))
+    monkeypatch.setattr(subprocess, "Popen", lambda *given, **options: pytest.fail("compiled again"))
     assert build(source) == made
 
 
@@ -151,10 +167,12 @@ def test_a_model_writes_without_it_and_is_told_once(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_a_library_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
-    empty = script(tmp_path / "empty", 'while [ "$1" != -o ]; do shift; done; : > "$2"')
+    empty = script(tmp_path / "empty", WRITES + ': > "$2"')
     loaded, told, library, same = lines(start(LOADED + ARRANGED, XDG_CACHE_HOME=str(tmp_path), CXX=empty))
     assert loaded == "False False" and same == "True" and library != "native"
-    assert "Could not load this library" in told
+    folder = tmp_path / "kitformer" / "native"
+    assert told == f"['slower than it could be: what was compiled into {folder} cannot be loaded: file too short']"
+    assert list(folder.iterdir()) == [], "the next process does not trip over it"
 
 
 def test_whoever_does_not_want_it_is_not_told(tmp_path: Path) -> None:
@@ -175,8 +193,117 @@ def test_several_processes_and_threads_at_once(tmp_path: Path) -> None:
 def test_half_a_library_is_made_anew(tmp_path: Path) -> None:
     assert lines(start(LOADED, XDG_CACHE_HOME=str(tmp_path)))[0] == "True True"
     (library,) = (tmp_path / "kitformer" / "native").iterdir()
-    library.write_bytes(library.read_bytes()[:100])
+    whole = library.read_bytes()
+    library.write_bytes(whole[: len(whole) // 2])  # loading it would end the process by SIGBUS
     assert lines(start(LOADED, XDG_CACHE_HOME=str(tmp_path))) == ["True True", "[]"]
+    assert library.read_bytes() == whole
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda whole: b"",
+    "first kilobyte": lambda whole: whole[:1000],
+    "half": lambda whole: whole[: len(whole) // 2],
+    "without the last byte": lambda whole: whole[:-1],
+    "with a byte more": lambda whole: whole + b"x",
+    "zeroed middle": lambda whole: whole[:2000] + bytes(len(whole) - 4000) + whole[-2000:],
+    "another bit": lambda whole: whole[:3000] + bytes([whole[3000] ^ 1]) + whole[3001:],
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_library_is_compiled_again(source: Path, damage: Callable[[bytes], bytes]) -> None:
+    library = build(source)
+    whole = library.read_bytes()
+    library.write_bytes(damage(whole))
+    again = build(source)
+    assert again.read_bytes() == whole, "not loaded here: a damaged one would end the process"
+    assert list(again.parent.iterdir()) == [again], "the damaged one is gone"
+
+
+def test_what_another_compiler_run_wrote_is_neither_mixed_up_nor_lost(source: Path, compiles: str) -> None:
+    """Runs of this compiler differ, as some do in a date: content and digest of two runs must not be mixed."""
+    with ThreadPoolExecutor(6) as pool:
+        made = [each.result() for each in [pool.submit(build, source) for _ in range(18)]]
+    for library in made:
+        assert hashlib.sha256(library.read_bytes()).hexdigest() in library.name
+    assert build(source) in made
+
+
+def test_only_the_owner_may_use_what_is_compiled(source: Path, compiles: str) -> None:
+    before = os.umask(0)
+    try:
+        library = build(source)
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(each.stat().st_mode) for each in (library, library.parent)] == [0o700, 0o700]
+
+
+def test_a_library_that_others_may_write_to_is_not_trusted(source: Path, compiles: str) -> None:
+    library = build(source)
+    library.chmod(0o722)
+    with pytest.raises(BuildError, match=f"^{library} belongs to somebody else, or others may write to it; remove it"):
+        build(source)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_a_library_of_another_owner_is_not_trusted(source: Path, compiles: str) -> None:
+    library = build(source)
+    os.chown(library, 12345, -1)
+    with pytest.raises(BuildError, match=f"^{library} belongs to somebody else"):
+        build(source)
+
+
+def test_a_folder_of_another_owner_is_not_trusted(source: Path, compiles: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = build(source).parent
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(BuildError, match=f"^{folder} belongs to somebody else"):
+        build(source)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_only_a_regular_file_is_read(source: Path, compiles: str, kind: str) -> None:
+    library = build(source)
+    if kind == "link":
+        library.rename(library.with_name("elsewhere"))
+        library.symlink_to("elsewhere")
+    else:
+        library.unlink()
+        os.mkfifo(library)  # reading it would wait for ever
+    with pytest.raises(BuildError, match=f"^{library} is not a regular file; remove it$"):
+        build(source)
+
+
+def test_a_library_is_used_where_nothing_can_be_written(
+    source: Path, compiles: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = build(source)
+
+    def read_only(path: Path, mode: int = 0o777) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(os, "mkdir", read_only)
+    assert build(source) == library
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("named", "seven"),
+    [
+        ("{program}", 7),
+        ("{program} -DNUMBER=8 -DUNUSED=1", 8),
+        ("{spaced}", 7),
+        ("'{spaced}' -DNUMBER=9", 9),
+    ],
+    ids=["path", "options", "path with a space", "both"],
+)
+def test_cxx_has_options_and_spaces(source: Path, named: str, seven: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source.write_text("#ifndef NUMBER\n#define NUMBER 7\n#endif\n" + SMALL.replace("7", "NUMBER"))
+    monkeypatch.delenv("CXX", raising=False)
+    (program,) = compiler() or []
+    spaced = script(source.with_name("my compiler"), f'exec {program} "$@"')
+    monkeypatch.setenv("CXX", named.format(program=program, spaced=spaced))
+    assert ctypes.CDLL(str(build(source))).seven() == seven
 
 
 @needs_compiler
