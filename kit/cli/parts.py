@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kit.cli.console import AsJson, print_json, screen
+from kit.errors import KitError
+from kit.files.atomic import write_text
 
 
 def list_parts(
@@ -142,5 +144,7 @@ def schema(
     if write is None:
         print(text)
         return
-    write.write_text(text + "\n", encoding="utf-8")
+    if write.exists() and not write.is_file():  # a device or a pipe would be replaced
+        raise KitError(f"{write} is not a file; name a new one, or leave --write out to print the schema")
+    write_text(write, text + "\n")
     screen().print(f"wrote {write}; begin a recipe with: # yaml-language-server: $schema={write}")

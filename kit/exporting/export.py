@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +19,14 @@ from pydantic import ValidationError
 from kit.contracts.exporter import Exportable, ExportCheck, Exporter, ExportSample
 from kit.contracts.mask import Mask
 from kit.errors import KitError, RecipeError
+from kit.exporting.contract import input_contract
 from kit.exporting.sampling import samples_of
 from kit.files.atomic import explain_os_errors
 from kit.model.families import Model, Tower
 from kit.plugin.component import Options
 from kit.plugin.registry import Registry
 from kit.prediction.load_run import LoadedRun, load_run
+from kit.prediction.predictor import Predictor
 from kit.recipe.loading import apply_overrides, load_recipe
 from kit.recipe.nodes import MappingNode, SourceLocation, from_plain, to_plain
 from kit.recipe.parts import options_within
@@ -39,12 +41,9 @@ if TYPE_CHECKING:
     from kit.kit import Kit
 
 
-KIND = Exporter.kind
-
-
 def exporter_named(name: str, registry: Registry, overrides: Iterable[str] = ()) -> Exporter:
     """Builds the exporter of this name with changed options; raises RecipeError with every wrong option."""
-    found = registry.find(KIND, name)
+    found = registry.find(Exporter.kind, name)
     bound = bind(found.component.options_type, registry)
     root = from_plain({"use": found.name}, SourceLocation(f"--to {name}"))
     assert isinstance(root, MappingNode)
@@ -134,34 +133,40 @@ def export(
     to: the name of an exporter, whose options `overrides` change (`quantization=int8`), or its options themselves;
     output: a folder that does not exist; left out, `exports/NAME` in the folder of the run.
     """
-    used = run.kit if isinstance(run, LoadedRun) else kit or _new_kit()
-    registry = used.registry
+    opened = run if isinstance(run, LoadedRun) else load_run(run, kit, device="cpu")
+    registry = opened.kit.registry
     exporter = exporter_of(to, registry) if isinstance(to, Options) else exporter_named(to, registry, overrides)
-    opened = run if isinstance(run, LoadedRun) else load_run(run, used, device="cpu")
     folder = opened.run.path / "exports" / exporter.name() if output is None else Path(output)
     if folder.exists():
         raise ExportError(f"{folder} is there already\n    remove it, or name another folder with --output")
-    samples, compared_on = samples_of(opened)
+    if opened.device.type != "cpu":
+        opened = replace(opened, model=copy.deepcopy(opened.model).cpu())
+    predictor = Predictor(opened)
+    samples, compared_on = samples_of(predictor)
     lock = opened.run.lock if opened.run.lock.is_file() else None
     symbols = opened.tokenizers.symbols()
-    model = opened.model if opened.device.type == "cpu" else copy.deepcopy(opened.model).cpu()
-    subject = exportable(model, opened.recipe.model, registry, samples, symbols, lock)
+    subject = exportable(opened.model, opened.recipe.model, registry, samples, symbols, lock)
+    contract, example = input_contract(predictor, subject)
+    subject = replace(subject, samples=[example, *subject.samples])
     with _draft_folder(folder) as draft, _with_locations(opened):
         problems = list(exporter.objections(subject))
         if problems:
             raise RecipeError(problems)
-        exporter.write(subject, draft)
+        with explain_os_errors(folder):
+            exporter.write(subject, draft)
         checks = list(exporter.verify(subject, draft))
         _require_passed(exporter, checks)
-        _write_description(opened, exporter, draft, checks, compared_on)
+        description = {
+            "run": opened.run.label,
+            "exporter": exporter.options.model_dump(mode="json"),
+            "compared_on": compared_on,
+            "checks": [{"what": it.what, "difference": it.difference, "limit": it.limit} for it in checks],
+            **contract,
+        }
+        with explain_os_errors(folder):
+            _write_description(opened, draft, description)
         files = sorted(path.relative_to(draft) for path in draft.rglob("*") if path.is_file())
     return Exported(folder, files, checks, compared_on)
-
-
-def _new_kit() -> Kit:
-    from kit.kit import Kit as NewKit
-
-    return NewKit()
 
 
 @contextmanager
@@ -201,9 +206,7 @@ def _require_passed(exporter: Exporter, checks: Sequence[ExportCheck]) -> None:
         raise ExportError("\n    ".join([f"what {exporter.name()} wrote is not the model, and was removed", *failed]))
 
 
-def _write_description(
-    opened: LoadedRun, exporter: Exporter, folder: Path, checks: Sequence[ExportCheck], compared_on: str
-) -> None:
+def _write_description(opened: LoadedRun, folder: Path, description: Mapping[str, Any]) -> None:
     """Writes the recipe, the tokenizers, the names of classes and a description of the export.
 
     A folder with the weights of a run can be opened as a run, so that their SHA-256 is written beside them.
@@ -215,12 +218,5 @@ def _write_description(
     opened.tokenizers.save(folder / run.tokenizer.name)
     if run.labels.is_file():
         shutil.copyfile(run.labels, folder / run.labels.name)
-    description = {
-        "run": run.label,
-        "exporter": exporter.options.model_dump(mode="json"),
-        "compared_on": compared_on,
-        "checks": [{"what": it.what, "difference": it.difference, "limit": it.limit} for it in checks],
-    }
-    (folder / DESCRIPTION_FILE).write_text(
-        json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(description, indent=2, ensure_ascii=False) + "\n"
+    (folder / DESCRIPTION_FILE).write_text(text, encoding="utf-8")

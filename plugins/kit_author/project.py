@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -45,13 +48,34 @@ def write_project(name: str, kind: str, folder: Path, kit: Kit | None = None) ->
         raise KitError(
             f"{target} is there already, and not empty\n    choose another name, or another folder: --in FOLDER"
         )
+    texts = {f"src/{values['module']}/py.typed": ""}
     for path, template in _FILES.items():
         text = (_TEMPLATES / _substitute(template, values)).read_text(encoding="utf-8")
-        file = target / _substitute(path, values)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(_substitute(text, values), encoding="utf-8")
-    (target / "src" / values["module"] / "py.typed").touch()
+        texts[_substitute(path, values)] = _substitute(text, values)
+    with _removed_if_unfinished(target):
+        for path, text in texts.items():
+            file = target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
     return target
+
+
+@contextmanager
+def _removed_if_unfinished(target: Path) -> Iterator[None]:
+    """Removes what was written into a new or empty folder, and folders made for it, if the block raises."""
+    made = [folder for folder in (target, *target.parents) if not folder.exists()]
+    try:
+        yield
+    except BaseException as error:
+        for path in list(target.iterdir()) if target.is_dir() else ():
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        with suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+        if isinstance(error, OSError):
+            reason = error.strerror or error
+            raise KitError(f"{target} cannot be written: {reason}\n    choose another folder: --in FOLDER") from error
+        raise
 
 
 def _check_name(name: str, kind: str, kit: Kit) -> None:

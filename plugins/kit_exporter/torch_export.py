@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
@@ -32,7 +33,10 @@ class TorchExportExporter(Exporter):
     def write(self, subject: Exportable, folder: Path) -> None:
         """Writes one file for each graph."""
         for name, program in trace(subject).items():
-            torch.export.save(program, folder / f"{name}.pt2")
+            # In memory first: the C++ writer of torch ends the process when it cannot write to a file.
+            archive = BytesIO()
+            torch.export.save(program, archive)
+            (folder / f"{name}.pt2").write_bytes(archive.getbuffer())
 
     def verify(self, subject: Exportable, folder: Path) -> Sequence[ExportCheck]:
         """Loads the files and compares logits."""

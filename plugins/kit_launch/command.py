@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from kit import KitError, RunDirectory
+from kit import KitError, RunDirectory, write_text
 from kit.cli.console import Overrides, screen
 from kit_launch.slurm import SlurmJob
 
@@ -62,8 +63,11 @@ def launch(
         print(text, end="")
         return
     path = output or Path(f"{found.name}.sbatch")
-    path.write_text(text)
-    path.chmod(0o755)
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced
+        raise KitError(f"{path} is not a file; name a new one with --output, or print the script: --output -")
+    write_text(path, text)
+    with suppress(OSError):  # not every file system has permissions, and sbatch does not need this one
+        path.chmod(0o755)
     screen().print(
         f"{escape(str(path))}: {job.nodes * job.devices} processes on {job.nodes} nodes\n    start it with: "
         f"sbatch {escape(str(path))}",

@@ -21,6 +21,7 @@ from kit import (
     Kit,
     KitError,
     Options,
+    Predictor,
     RecipeError,
     export,
     hookimpl,
@@ -80,13 +81,14 @@ def test_samples_are_real_texts_of_several_sizes(pairs: RunDirectory, monkeypatc
     from kit.exporting.sampling import samples_of
 
     opened = load_run(pairs, KIT, device="cpu")
-    samples, where = samples_of(opened)
+    predictor = Predictor(opened)
+    samples, where = samples_of(predictor)
     assert where == "held-out examples"
     shapes = [(it.source.ids.shape, it.target.ids.shape) for it in samples if it.source and it.target]
     assert {rows for (rows, _), _ in shapes} == {1, 2, 3, 8} and len({length for (_, length), _ in shapes}) > 1
     assert any(it.source is not None and it.source.padding_mask is not None for it in samples)
     monkeypatch.setattr(type(opened.parts), "data", lambda self: 1 / 0)
-    assert samples_of(opened)[1].startswith("random tokens")
+    assert samples_of(predictor)[1].startswith("random tokens")
 
 
 def test_a_folder_that_is_there_is_left_alone(pairs: RunDirectory, tmp_path: Path) -> None:
