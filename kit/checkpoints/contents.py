@@ -6,16 +6,21 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 from torch import Tensor
 
 from kit.checkpoints.manifest import Manifest, Shard, assemble, shard_of
 from kit.checkpoints.state_codec import decode, encode
 from kit.files.atomic import DamagedCheckpoint, open_synced
+from kit.files.strict_reading import first_mistake, read_regular
 from kit.files.tensors import read_tensors, write_tensors
 
 WEIGHTS = "weights.safetensors"
+_Axes = tuple[Annotated[int, Field(strict=True, ge=0)], ...]
+_SLICES = TypeAdapter(dict[str, tuple[_Axes, _Axes]])
+"""Shape of the full tensor and offset of the shard, by the tensor's name."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +86,13 @@ def read_parts(folder: Path, manifest: Manifest) -> Checkpoint:
             continue
         content, tensors_of_rank = _read_pair(folder, f"rank-{rank}")
         try:
-            own.append(decode(content["own"], _without_prefix("own/", tensors_of_rank)))
-            for name, (shape, offset) in content["shards"].items():
-                shards.setdefault(name, []).append(Shard(tensors_of_rank[f"shard/{name}"], tuple(shape), tuple(offset)))
+            own.append(decode(content["own"], _without_prefix("own/", tensors_of_rank), f"rank-{rank}.json"))
+            for name, (shape, offset) in _SLICES.validate_python(content["shards"]).items():
+                shards.setdefault(name, []).append(Shard(tensors_of_rank[f"shard/{name}"], shape, offset))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DamagedCheckpoint(f"rank-{rank}.json is not what this kit writes ({error})") from error
+            raise DamagedCheckpoint(f"rank-{rank}.json is not what this kit writes ({first_mistake(error)})") from error
     full = {name: assemble(name, found) for name, found in shards.items()}
-    training = decode(structure, tensors | _without_prefix("training/", full))
+    training = decode(structure, tensors | _without_prefix("training/", full), "training.json")
     return Checkpoint(folder, manifest, weights | _without_prefix("weights/", full), training, own)
 
 
@@ -103,7 +108,58 @@ def _write_pair(folder: Path, name: str, structure: Any, tensors: Mapping[str, T
 
 def _read_pair(folder: Path, name: str) -> tuple[Any, dict[str, Tensor]]:
     try:
-        structure = json.loads((folder / f"{name}.json").read_bytes())
+        structure = json.loads(read_regular(folder / f"{name}.json"))
     except (OSError, ValueError, RecursionError) as error:
         raise DamagedCheckpoint(f"{name}.json cannot be read ({error})") from error
     return structure, read_tensors(folder / f"{name}.safetensors")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class _OptimizerState(_Strict):
+    state: dict[NonNegativeInt, dict[str, Any]]
+    param_groups: list[dict[str, Any]]
+
+
+class _EarlyStoppingState(_Strict):
+    best: float | None
+    waited: NonNegativeInt
+
+
+class _TrainingState(_Strict):
+    step: NonNegativeInt
+    optimizer: _OptimizerState
+    early_stopping: _EarlyStoppingState
+    average: dict[str, Tensor] | None
+    pending_validation: dict[str, float] | None
+    precision: dict[str, float]
+    tensor_parallel: PositiveInt
+
+
+_Place = Annotated[float, Field(ge=0, le=624)]
+"""A place in the state of a Mersenne twister; NumPy reads beyond its memory at a larger one."""
+
+
+class _RandomState(_Strict):
+    torch: Tensor
+    numpy: Annotated[tuple[Literal["MT19937"], Tensor, _Place, float, float], Field(strict=False)]
+    python: tuple[Literal[3], tuple[NonNegativeInt, ...], float | None]
+    cuda: Tensor | None = None
+
+
+def check_training_state(checkpoint: Checkpoint) -> None:
+    """Check what `kit train` saves: the types, and the average against the weights; DamagedCheckpoint names a field."""
+    states: list[tuple[str, type[BaseModel], Any]] = [("training.json", _TrainingState, checkpoint.training)]
+    states += [
+        (f"rank-{rank}.json: own", _RandomState, own) for rank, own in enumerate(checkpoint.own) if own is not None
+    ]
+    for name, kind, state in states:
+        try:
+            kind.model_validate(state)
+        except ValidationError as error:
+            raise DamagedCheckpoint(f"{name}: {first_mistake(error)}") from error
+    for name, value in (checkpoint.training["average"] or {}).items():
+        if name not in checkpoint.weights or checkpoint.weights[name].shape != value.shape:
+            raise DamagedCheckpoint(f"training.json: average.{name} has not the shape of a weight of that name")

@@ -6,38 +6,41 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt
 from torch import Tensor
 
 from kit.files.atomic import DamagedCheckpoint, open_synced, sha256_of
+from kit.files.strict_reading import parse_json, read_regular
 
 NAME = "manifest.json"
 FORMAT = "kit checkpoint 1"
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(BaseModel):
     """The files of a checkpoint, and its step, score and run."""
 
-    step: int
-    sequence: int = 0
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    step: NonNegativeInt
+    sequence: NonNegativeInt = 0
     """Increases with every save of a store, also after a return to an earlier step."""
-    score: float | None = None
+    score: FiniteFloat | None = None
     """Its validation score, where it has one."""
-    world: int = 1
+    world: int = Field(1, ge=1, le=2**20)
     """The number of ranks that wrote it."""
     run: str = ""
     """The identity of the run that it belongs to."""
-    parts: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    parts: dict[Annotated[str, Field(pattern=r"^\w[\w.-]*$")], tuple[NonNegativeInt, str]] = {}
     """Size in bytes and SHA-256 of each file."""
 
     def to_bytes(self) -> bytes:
         """The canonical JSON of this manifest, with a digest of itself."""
-        content: dict[str, Any] = {"format": FORMAT, **asdict(self)}
+        content: dict[str, Any] = {"format": FORMAT, **self.model_dump()}
         return _canonical({**content, "digest": hashlib.sha256(_canonical(content)).hexdigest()})
 
     @classmethod
@@ -47,14 +50,13 @@ class Manifest:
             content = json.loads(data)
             found = content.pop("format")
             del content["digest"]  # compared with the rest, byte for byte, below
-            content["parts"] = {name: (size, sha) for name, (size, sha) in content["parts"].items()}
-            manifest = cls(**content)
-            intact = manifest.to_bytes() == data and all(Path(name).name == name for name in manifest.parts)
+            plain = _canonical(content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise DamagedCheckpoint(f"{NAME} cannot be read ({error})") from error
         if found != FORMAT:
             raise DamagedCheckpoint(f"{NAME} is of the format {found!r}; this kit reads {FORMAT!r}")
-        if not intact:
+        manifest: Self = parse_json(cls, plain, NAME, DamagedCheckpoint)
+        if manifest.to_bytes() != data:
             raise DamagedCheckpoint(f"{NAME} was altered after it was written")
         return manifest
 
@@ -62,7 +64,7 @@ class Manifest:
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a checkpoint; its own digest is verified, its files are not."""
     try:
-        return Manifest.from_bytes((folder / NAME).read_bytes())
+        return Manifest.from_bytes(read_regular(folder / NAME))
     except FileNotFoundError as error:
         raise DamagedCheckpoint(f"{NAME} is missing") from error
     except OSError as error:
@@ -137,20 +139,21 @@ def assemble(name: str, shards: Iterable[Shard]) -> Tensor:
     shards = list(shards)
     shape = shards[0].shape
     dtype = shards[0].local.dtype
-    full = torch.empty(shape, dtype=dtype)
-    filled: set[tuple[tuple[int, ...], tuple[int, ...]]] = set()
+    filled: dict[tuple[tuple[int, ...], tuple[int, ...]], Tensor] = {}
     for shard in shards:
         if shard.shape != shape or shard.local.dtype != dtype:
             raise DamagedCheckpoint(f"the pieces of {name!r} are of different tensors")
         if shard.local.numel() == 0:
             continue
         size = tuple(shard.local.shape)
-        if any(start + length > end for start, length, end in zip(shard.offset, size, shape, strict=True)):
+        inside = [start + length <= end for start, length, end in zip(shard.offset, size, shape, strict=False)]
+        if not all(inside) or not len(shape) == len(size) == len(shard.offset):
             raise DamagedCheckpoint(f"a piece of {name!r} reaches past the whole")
-        region = tuple(slice(start, start + length) for start, length in zip(shard.offset, size, strict=True))
-        full[region] = shard.local
-        filled.add((shard.offset, size))
-    covered = sum(torch.Size(size).numel() for _, size in filled)
-    if covered != full.numel():
-        raise DamagedCheckpoint(f"the pieces of {name!r} hold {covered} of its {full.numel()} numbers")
+        filled[shard.offset, size] = shard.local
+    covered, wanted = sum(local.numel() for local in filled.values()), math.prod(shape)
+    if covered != wanted:  # before memory is taken for a size that a file claims
+        raise DamagedCheckpoint(f"the pieces of {name!r} hold {covered} of its {wanted} numbers")
+    full = torch.empty(shape, dtype=dtype)
+    for (offset, size), local in filled.items():
+        full[tuple(slice(start, start + length) for start, length in zip(offset, size, strict=True))] = local
     return full

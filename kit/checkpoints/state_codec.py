@@ -9,7 +9,7 @@ import base64
 import binascii
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -41,12 +41,21 @@ def encode(tree: Any) -> EncodedState:
     return encoded
 
 
-def decode(structure: Any, tensors: Mapping[str, Tensor]) -> Any:
+def decode(structure: Any, tensors: Mapping[str, Tensor], name: str = "a structure") -> Any:
     """Decode what `encode` returned; DamagedCheckpoint where structure and tensors do not match."""
+    unused = set(tensors)
+
+    def look_up(name: str) -> Tensor:
+        unused.discard(name)
+        return tensors[name]
+
     try:
-        return _decode(structure, tensors)
-    except (KeyError, TypeError, ValueError, RecursionError, binascii.Error) as error:
-        raise DamagedCheckpoint(f"a structure is not what this kit writes ({type(error).__name__}: {error})") from error
+        state = _decode(structure, look_up)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError, binascii.Error) as error:
+        raise DamagedCheckpoint(f"{name} is not what this kit writes ({type(error).__name__}: {error})") from error
+    if unused:
+        raise DamagedCheckpoint(f"nothing in {name} stands for the tensor {min(unused)!r}")
+    return state
 
 
 def _encode(item: Any, path: tuple[Any, ...], encoded: EncodedState) -> Any:
@@ -96,31 +105,33 @@ def _encode_tensor(item: Tensor, path: tuple[Any, ...], encoded: EncodedState) -
     return {"$tensor": known}
 
 
-def _decode(item: Any, tensors: Mapping[str, Tensor]) -> Any:
+def _decode(item: Any, look_up: Callable[[str], Tensor]) -> Any:
     if isinstance(item, list):
-        return [_decode(value, tensors) for value in item]
+        return [_decode(value, look_up) for value in item]
     if not isinstance(item, dict):
         return item
     tag = next((key for key in item if key.startswith("$")), None)
     if tag is None:
-        return {key: _decode(value, tensors) for key, value in item.items()}
+        return {key: _decode(value, look_up) for key, value in item.items()}
     if len(item) != 1:
         raise ValueError(f"{tag} among other keys")
     value = item[tag]
     match tag:
         case "$tensor":
-            return tensors[value]
+            return look_up(value)
         case "$tuple":
-            return tuple(_decode(list(value), tensors))
+            return tuple(_decode(list(value), look_up))
         case "$float":
             return float(value)
         case "$bytes":
             return base64.b64decode(value, validate=True)
         case "$dict":
-            return {_decode(key, tensors): _decode(held, tensors) for key, held in value}
+            pairs = {_decode(key, look_up): _decode(held, look_up) for key, held in value}
+            if len(pairs) == len(value):
+                return pairs
         case "$ordered":
-            return OrderedDict((_decode(key, tensors), _decode(held, tensors)) for key, held in value)
-    raise ValueError(f"unknown tag {tag}")
+            return OrderedDict((_decode(key, look_up), _decode(held, look_up)) for key, held in value)
+    raise ValueError(f"unknown tag {tag}, or a key twice")
 
 
 def _refuse(path: tuple[Any, ...], found: str) -> NoReturn:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from kit.checkpoints.contents import Checkpoint, Snapshot, read_parts, write_parts
+from kit.checkpoints.contents import Checkpoint, Snapshot, check_training_state, read_parts, write_parts
 from kit.checkpoints.manifest import NAME, Manifest, read_manifest, verify, write_manifest
 from kit.files import atomic_folder
 from kit.files.atomic import (
@@ -21,11 +21,8 @@ from kit.files.atomic import (
     explain_os_errors,
     write_text,
 )
+from kit.files.strict_reading import read_regular
 from kit.kernels.devices import collective_device
-
-
-def _alone(done: bool) -> bool:
-    return done
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Ranks:
 
     rank: int = 0
     world: int = 1
-    agree: Callable[[bool], bool] = _alone
+    agree: Callable[[bool], bool] = bool
     """All-reduce of success: whether every rank called it with True."""
 
     @classmethod
@@ -96,6 +93,8 @@ class CheckpointStore:
     ranks: Ranks = field(default_factory=Ranks)
     left_out: frozenset[str] = frozenset()
     """Names of checkpoints that are ignored."""
+    check: Callable[[Checkpoint], None] = check_training_state
+    """Raises DamagedCheckpoint where the state is not what this store is for."""
 
     def save(self, step: int, state: Snapshot, score: float | None = None) -> Path:
         """Write a checkpoint. Collective. StorageError if that fails on a rank; earlier checkpoints stay intact."""
@@ -215,7 +214,9 @@ class CheckpointStore:
         raise CheckpointError(f"no checkpoint in {self.folder} can be used: {found}.")
 
     def _read(self, path: Path) -> Checkpoint:
-        return read_parts(path, self._verified(path))
+        checkpoint = read_parts(path, self._verified(path))
+        self.check(checkpoint)
+        return checkpoint
 
     def _verified(self, path: Path) -> Manifest:
         manifest = verify(path)
@@ -262,7 +263,7 @@ class CheckpointStore:
         if not self._folders():
             return []
         try:
-            match = _LATEST.fullmatch((self.folder / "latest").read_text())
+            match = _LATEST.fullmatch(read_regular(self.folder / "latest").decode())
         except (OSError, ValueError):
             return ["the file latest is missing or cannot be read"]
         if not match:
@@ -270,6 +271,6 @@ class CheckpointStore:
         manifest = self.folder / match[1] / NAME
         if not manifest.is_file():
             return [f"the file latest names {match[1]}, which is not there"]
-        if hashlib.sha256(manifest.read_bytes()).hexdigest() != match[2]:
+        if hashlib.sha256(read_regular(manifest)).hexdigest() != match[2]:
             return [f"{match[1]} is not the checkpoint that the file latest names"]
         return []

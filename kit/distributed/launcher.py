@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 
 from kit.distributed.rank_info import ProcessMissing, RankInfo
@@ -15,12 +17,29 @@ from kit.recipe.sections import TrainingSection
 
 PARENT = "KIT_PARENT"
 """The environment variable with the id of the launcher; when that dies, the process ends too."""
-_ASKED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+_HANGUP = getattr(signal, "SIGHUP", None)
+"""The signal of a terminal that was closed; Windows has none."""
+_ASKED = (128 + signal.SIGINT, 128 + signal.SIGTERM, 129)
 _GRACE = 10.0
 """Seconds that processes have to end by themselves after one of them failed."""
 _SHORT = 2.0
 """The same where one of them was stuck."""
 _POLL_INTERVAL = 0.05
+
+
+def stop_signals() -> list[signal.Signals]:
+    """The signals that ask a training to save and end; without SIGHUP where it is ignored, as under nohup."""
+    hangup = [] if _HANGUP is None or signal.getsignal(_HANGUP) == signal.SIG_IGN else [_HANGUP]
+    return [signal.SIGINT, signal.SIGTERM, *hangup]
+
+
+def leave_terminal(number: int) -> None:
+    """After SIGHUP, drop what is written to the terminal: writing to one that was closed is an error."""
+    if number == _HANGUP:
+        with open(os.devnull, "wb") as nowhere, suppress(OSError):
+            for stream in (1, 2):
+                if stat.S_ISCHR(os.fstat(stream).st_mode):
+                    os.dup2(nowhere.fileno(), stream)
 
 
 def must_launch(training: TrainingSection) -> bool:
@@ -79,7 +98,7 @@ class Processes:
 
     def run(self) -> int:
         """Start the processes and wait for all; returns the exit code for this process: 0 if all succeeded."""
-        before = {number: signal.signal(number, self._forward) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, self._forward) for number in stop_signals()}
         try:
             for rank_info in self.ranks:
                 if self._signal is None:
@@ -126,6 +145,7 @@ class Processes:
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
         """Forward a signal to all processes."""
+        leave_terminal(number)
         asked_before = self._signal is not None
         self._signal = number
         for process in self._running.values():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kit.errors import KitError
+from kit.files.strict_reading import open_regular
 
 _REASONS = {
     errno.ENOSPC: "the disk is full",
@@ -95,7 +96,7 @@ def remove_temporaries(folder: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, read in pieces."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

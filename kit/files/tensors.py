@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from kit.files.atomic import CheckpointError, DamagedCheckpoint, atomic_replace, open_synced
+from kit.files.strict_reading import open_regular
 
 DTYPES: dict[torch.dtype, str] = {
     torch.float64: "F64",
@@ -99,10 +100,11 @@ def replace_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """All tensors of a safetensors file, on the CPU, by name; names of one tensor get the same tensor."""
     try:
+        open_regular(path).close()  # the library would wait for a named pipe
         with safe_open(path, framework="pt", device="cpu") as file:
             # Copies: the library maps the file, and a state that is trained on must outlive it, aligned as any other.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
             tied = json.loads((file.metadata() or {}).get("tied", "{}"))
         return tensors | {name: tensors[owner] for name, owner in tied.items()}
-    except (SafetensorError, OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedCheckpoint(f"{path.name} cannot be read as safetensors ({error})") from error

@@ -9,9 +9,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from kit.files.atomic import write_text
+from kit.files.strict_reading import parse_json, read_regular
 from kit.runs.provenance import KIT, Source, UsedPart, source_of
 from kit.runs.provenance import differences as part_differences
 from kit.runs.run_directory import RunError
@@ -65,13 +66,13 @@ class Lock(BaseModel):
     def read(cls, path: Path) -> Self:
         """Read the lock of a run."""
         try:
-            return cls.model_validate_json(path.read_bytes())
+            data = read_regular(path)
         except FileNotFoundError as error:
             raise RunError(f"{path} is missing: what the run was made with is not known.") from error
-        except ValidationError as error:
-            first = error.errors()[0]
-            location = ".".join(map(str, first["loc"])) or "the file"
-            raise RunError(f"{path} is not a lock that this kit can read: {location}: {first['msg']}.") from error
+        except OSError as error:
+            raise RunError(f"{path} cannot be read: {error.strerror}.") from error
+        lock: Self = parse_json(cls, data, f"{path} is not a lock that this kit can read", RunError)
+        return lock
 
 
 def compare(lock: Lock, current: Lock) -> list[str]:

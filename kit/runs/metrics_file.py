@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,9 +15,13 @@ from typing import Literal
 
 from kit.errors import RecipeError
 from kit.files.atomic import explain_os_errors, write_text
+from kit.files.strict_reading import read_regular
 from kit.recipe.nodes import to_plain
 from kit.recipe.yaml_reader import read_yaml
 from kit.runs.run_directory import ROOT, RunDirectory, is_run_claimed
+
+_STEP = re.compile(r"[0-9]{1,15}")
+_NUMBER = re.compile(r"(-?(inf|[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?)|nan)?")
 
 
 class MetricsFile:
@@ -24,7 +29,7 @@ class MetricsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.columns: list[str] = _columns(path)
+        self.columns: list[str] = self._read()[0]
 
     def append(self, step: int, figures: Mapping[str, float]) -> None:
         """Append a row; a new figure adds a column, and the file is rewritten."""
@@ -39,17 +44,34 @@ class MetricsFile:
 
     def rewind(self, step: int) -> None:
         """Remove the rows after a step, and an incomplete last row; the resumed run logs them again."""
+        _, rows, damaged = self._read()
+        if damaged:
+            text = f"{self.path}: {len(damaged)} lines are not a step and its numbers, and are removed: {damaged[0]}"
+            warnings.warn(text, stacklevel=2)
         if self.columns:
-            self._replace([row for row in self.rows() if int(row["step"]) <= step])
+            self._replace([row for row in rows if int(row["step"]) <= step])
 
     def rows(self) -> list[dict[str, str]]:
         """All complete rows, as strings."""
-        if not self.path.is_file():
-            return []
-        text = self.path.read_text()
-        complete = text[: text.rfind("\n") + 1]  # a last row without a line end is incomplete
-        rows = csv.DictReader(io.StringIO(complete))
-        return [row for row in rows if None not in row.values() and str(row.get("step", "")).isdigit()]
+        return self._read()[1]
+
+    def _read(self) -> tuple[list[str], list[dict[str, str]], list[str]]:
+        """The columns, the complete rows, and the lines that are none."""
+        text = read_regular(self.path).decode(errors="replace") if self.path.is_file() else ""
+        lines = text.split("\n")[:-1]  # a last row without a line end is incomplete
+        found = [next(csv.reader([line[:100_000]]), []) for line in lines]  # a longer cell is an error
+        columns, rows, damaged = found[0] if found and found[0][:1] == ["step"] else [], [], []
+        for number, cells in enumerate(found[1:], 2):
+            row = dict(zip(columns, cells, strict=False))
+            if (
+                len(cells) == len(columns)
+                and _STEP.fullmatch(row.get("step", ""))
+                and all(map(_NUMBER.fullmatch, cells))
+            ):
+                rows.append(row)
+            else:
+                damaged.append(f"line {number} is {lines[number - 1][:60]!r}")
+        return columns, rows, damaged
 
     def _replace(self, rows: list[dict[str, str]]) -> None:
         text = io.StringIO()
@@ -59,14 +81,7 @@ class MetricsFile:
         write_text(self.path, text.getvalue())
 
 
-def _columns(path: Path) -> list[str]:
-    if not path.is_file():
-        return []
-    with open(path, newline="") as file:
-        return next(csv.reader(file), [])
-
-
-_LATEST = re.compile(r"step-(\d+)\b")
+_LATEST = re.compile(rb"step-([0-9]{1,15})\b")
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,7 @@ class RunSummary:
 def summarize(run: RunDirectory) -> RunSummary:
     """The summary of one run."""
     try:
-        match = _LATEST.match((run.checkpoints / "latest").read_text(errors="replace"))
+        match = _LATEST.match(read_regular(run.checkpoints / "latest"))
     except OSError:
         match = None
     step = int(match[1]) if match else None
@@ -118,9 +133,9 @@ def _is_over(run: RunDirectory, step: int | None) -> bool:
 def _waited(run: RunDirectory, step: int) -> int:
     """The number of validations without a new best, from the newest checkpoint."""
     try:
-        state = json.loads((run.checkpoints / f"step-{step:08d}" / "training.json").read_bytes())
+        state = json.loads(read_regular(run.checkpoints / f"step-{step:08d}" / "training.json"))
         return int(state["early_stopping"]["waited"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, OverflowError, KeyError, TypeError, RecursionError):
         return 0
 
 

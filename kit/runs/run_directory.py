@@ -8,22 +8,34 @@ import re
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self, TypeVar
 
 from kit.errors import KitError
 from kit.files.atomic import explain_os_errors, remove_temporaries, sync_folder, write_text
+from kit.files.strict_reading import foreign_entry, open_regular, parse_json, read_regular
 
 ROOT = Path("runs")
 _NAME = re.compile(r"^\w[\w.-]*$")
 _NUMBER = re.compile(r"^[1-9]\d*$")
+_Run = TypeVar("_Run", bound="RunDirectory")
 
 
 class RunError(KitError):
     """A run does not exist, or is not valid."""
+
+
+class _Entry:
+    """The path of an entry of a run directory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, run: RunDirectory, owner: type) -> Path:
+        return run.path / self.name
 
 
 @dataclass(frozen=True)
@@ -41,14 +53,12 @@ class RunDirectory:
             )
         parent = root / name
         with explain_os_errors(parent):
-            parent.mkdir(parents=True, exist_ok=True)
-            number = max(_numbers(parent), default=0) + 1
             while True:
-                try:
-                    os.mkdir(parent / str(number))  # fails if another process was quicker: that is the whole lock
-                except FileExistsError:
-                    number += 1
-                else:
+                parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError, FileExistsError):
+                    # Fails if another process was quicker, which is the whole lock, or removed the empty parent again.
+                    number = max(_numbers(parent), default=0) + 1
+                    os.mkdir(parent / str(number))
                     break
             sync_folder(parent)
             run = cls(parent / str(number))
@@ -62,11 +72,11 @@ class RunDirectory:
         given = Path(text)
         for path in (given, root / given):
             if (path / "recipe.yaml").is_file():
-                return cls(path)
+                return _checked(cls(path))
             if path.is_dir():
                 numbers = [number for number in _numbers(path) if (path / str(number) / "recipe.yaml").is_file()]
                 if numbers:
-                    return cls(path / str(max(numbers)))
+                    return _checked(cls(path / str(max(numbers))))
                 if path.name.isdigit():
                     raise RunError(
                         f"{path} holds no recipe.yaml, so it is not a run (or one that was stopped at once)."
@@ -98,54 +108,34 @@ class RunDirectory:
         """The name on the command line, such as `pronounce/3`."""
         return f"{self.name}/{self.number}" if self.number else str(self.path)
 
-    @property
-    def recipe(self) -> Path:
-        """The resolved recipe."""
-        return self.path / "recipe.yaml"
-
-    @property
-    def lock(self) -> Path:
-        """The lock file: versions, hashes, seed and data of the run."""
-        return self.path / "lock.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The folder of the tokenizer."""
-        return self.path / "tokenizer"
-
-    @property
-    def labels(self) -> Path:
-        """The class names, for labelled data."""
-        return self.path / "labels.json"
-
-    @property
-    def metrics(self) -> Path:
-        """The metrics of training, one row for each logged step."""
-        return self.path / "metrics.csv"
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of a `CheckpointStore`."""
-        return self.path / "checkpoints"
-
-    @property
-    def weights(self) -> Path:
-        """The final weights, written at the end of training."""
-        return self.path / "weights.safetensors"
-
-    @property
-    def weights_digest(self) -> Path:
-        """The SHA-256 of the final weights, in the format of `sha256sum`."""
-        return self.path / "weights.safetensors.sha256"
-
-    @property
-    def reports(self) -> Path:
-        """The folder of plots and evaluations."""
-        return self.path / "reports"
+    recipe = _Entry("recipe.yaml")
+    """The resolved recipe."""
+    lock = _Entry("lock.json")
+    """The lock file: versions, hashes, seed and data of the run."""
+    tokenizer = _Entry("tokenizer")
+    """The folder of the tokenizer."""
+    labels = _Entry("labels.json")
+    """The class names, for labelled data."""
+    metrics = _Entry("metrics.csv")
+    """The metrics of training, one row for each logged step."""
+    checkpoints = _Entry("checkpoints")
+    """The folder of a `CheckpointStore`."""
+    weights = _Entry("weights.safetensors")
+    """The final weights, written at the end of training."""
+    weights_digest = _Entry("weights.safetensors.sha256")
+    """The SHA-256 of the final weights, in the format of `sha256sum`."""
+    reports = _Entry("reports")
+    """The folder of plots and evaluations."""
 
     def write(self, path: Path, text: str) -> None:
         """Write one of its text files atomically."""
         write_text(path, text)
+
+
+def _checked(run: _Run) -> _Run:
+    if found := foreign_entry(run.path):
+        raise RunError(f"{found}.")
+    return run
 
 
 def _instead(text: str, runs: Sequence[RunDirectory], root: Path) -> str:
@@ -173,13 +163,9 @@ def read_labels(run: RunDirectory) -> tuple[str, ...]:
     """The class names; empty for other tasks."""
     if not run.labels.is_file():
         return ()
-    try:
-        labels = json.loads(run.labels.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RunError(f"{run.labels} is not JSON: {error}") from error
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise RunError(f"{run.labels} is not a list of names")
-    return tuple(labels)
+    what = f"{run.labels} is not a list of names"
+    labels: tuple[str, ...] = parse_json(tuple[str, ...], read_regular(run.labels), what, RunError)
+    return labels
 
 
 if sys.platform != "win32":
@@ -192,11 +178,12 @@ _LOCK_FILE = ".claim"
 def claim_run(run: RunDirectory) -> Iterator[None]:
     """Locks a run while it is trained; RunError if another process holds it. Called by rank 0."""
     with explain_os_errors(run.path):
+        _checked(run).reports.mkdir(exist_ok=True)  # an exported run and one from an archive may lack empty folders
         file = open(run.path / _LOCK_FILE, "a+")  # noqa: SIM115 - closed below, and closing is what releases it
     with file:
         if not _try_lock(file):
             file.seek(0)
-            holder = file.read().strip() or "another process"
+            holder = file.read(200).strip() or "another process"
             raise RunError(f"{run.path} is being trained by {holder}; wait for it, or stop it first.")
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -208,13 +195,13 @@ def claim_run(run: RunDirectory) -> Iterator[None]:
 def is_run_claimed(path: Path) -> bool:
     """Whether a process trains the run now."""
     try:
-        with open(path / _LOCK_FILE) as file:
+        with open_regular(path / _LOCK_FILE) as file:
             return not _try_lock(file)
     except OSError:
         return False
 
 
-def _try_lock(file: IO[str]) -> bool:
+def _try_lock(file: IO[Any]) -> bool:
     if sys.platform != "win32":  # Windows has no advisory locks: runs are not locked
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -233,8 +220,9 @@ def write_origin(run: RunDirectory, folder: Path | None) -> None:
 
 def read_origin(run: RunDirectory) -> Path | None:
     """The recipe's folder; None if it does not exist, as on another machine."""
+    path = run.path / _ORIGIN_FILE
     try:
-        folder = Path(json.loads((run.path / _ORIGIN_FILE).read_text())["folder"])
-    except (OSError, ValueError, KeyError, TypeError):
+        folder = Path(parse_json(dict[str, str], read_regular(path), str(path), RunError).get("folder", ""))
+        return folder if folder.is_absolute() and folder.is_dir() else None
+    except OSError:
         return None
-    return folder if folder.is_dir() else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from kit.checkpoints.contents import Checkpoint, Snapshot
 from kit.checkpoints.store import CheckpointStore
@@ -19,6 +22,7 @@ from kit.distributed.state import (
     load_weights,
     shard_optim_state,
 )
+from kit.files.atomic import DamagedCheckpoint
 from kit.kernels.rng_state import get_rng_state, seed_all, set_rng_state
 from kit.training.evaluator import EarlyStopping
 from kit.training.module import TrainingModule
@@ -73,21 +77,35 @@ class Checkpointer:
         if self.average is not None:
             averaged = checkpoint.training["average"]
             # An average that is new to the run begins with the weights of now, and not with those of the very first.
-            self.average.load(dict(self.module.model.named_parameters()) if averaged is None else averaged)
+            with _must_fit(checkpoint, "training.json: average"):
+                self.average.load(dict(self.module.model.named_parameters()) if averaged is None else averaged)
 
     def restore_rest(self, checkpoint: Checkpoint, seed: int) -> None:
         """Restore the optimizer, the loss scale of float16, and last of all the random generators of this process."""
-        optimizer = self._optimizer()
-        load_optimizer(optimizer, shard_optim_state(self.module.model, optimizer, checkpoint.training["optimizer"]))
+        optimizer, state = self._optimizer(), checkpoint.training["optimizer"]
+        with _must_fit(checkpoint, "training.json: optimizer"):
+            groups, entries = optimizer.state_dict()["param_groups"], [*state["state"].values()]
+            if [held["params"] for held in state["param_groups"]] != [own["params"] for own in groups]:
+                raise ValueError("param_groups have other parameters")
+            if not _alike(state["param_groups"], groups) or not all(_alike(entry, entries[0]) for entry in entries):
+                raise TypeError("a value of param_groups or state is of another type than that of the other parameters")
+            load_optimizer(optimizer, shard_optim_state(self.module.model, optimizer, state))
+            # A fused kernel reads its state by the parameter's size without checking.
+            for parameter in (one for group in optimizer.param_groups if group.get("fused") for one in group["params"]):
+                held = optimizer.state.get(parameter, {}).values()
+                if any(value.dim() and value.shape != parameter.shape for value in held if isinstance(value, Tensor)):
+                    raise ValueError(f"state of a parameter of shape {list(parameter.shape)} has another shape")
         if precision := checkpoint.training["precision"]:  # the loss scale of float16
-            self.module.trainer.precision_plugin.load_state_dict(precision)
+            with _must_fit(checkpoint, "training.json: precision"):
+                self.module.trainer.precision_plugin.load_state_dict(precision)
         rank = data_parallel_rank(self._tensor_parallel)
         first = rank * checkpoint.training["tensor_parallel"]  # the ranks of a tensor-parallel group had the same state
         own = checkpoint.own[first] if first < len(checkpoint.own) else None
         if own is None:  # there are more processes than there were
             seed_all(seed, checkpoint.step, rank)
         else:
-            set_rng_state(own)
+            with _must_fit(checkpoint, f"rank-{first}.json: own"):
+                set_rng_state(own)
 
     @property
     def _tensor_parallel(self) -> int:
@@ -97,3 +115,24 @@ class Checkpointer:
         optimizer = self.module.optimizers(use_pl_optimizer=False)
         assert isinstance(optimizer, torch.optim.Optimizer)
         return optimizer
+
+
+@contextmanager
+def _must_fit(checkpoint: Checkpoint, what: str) -> Iterator[None]:
+    """Restore a part of the state inside; DamagedCheckpoint where torch or NumPy refuse it."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        text = f"{checkpoint.path}/{what} is not of this training: {error}"
+        raise DamagedCheckpoint(f"{text}\n    remove that checkpoint to go on from the one before") from error
+
+
+def _alike(held: Any, own: Any) -> bool:
+    """Whether two values have the same types; switches such as `fused` depend on the device, and may be None."""
+    if isinstance(own, dict):
+        return isinstance(held, dict) and all(_alike(held[name], own[name]) for name in held.keys() & own.keys())
+    if isinstance(own, (list, tuple)):
+        return isinstance(held, (list, tuple)) and len(held) == len(own) and all(map(_alike, held, own))
+    if own is None or isinstance(own, bool):
+        return held is None or isinstance(held, bool)
+    return isinstance(held, (int, float) if isinstance(own, (int, float)) else type(own))

@@ -1,4 +1,4 @@
-"""Graceful interruption by Ctrl-C or a scheduler's SIGTERM: the step is finished, a checkpoint saved, training ends.
+"""Graceful interruption by Ctrl-C, SIGTERM or a closed terminal: the step is finished, a checkpoint saved, the end.
 
 An evaluation may take long, so it is not finished: all ranks abandon it together, and the resumed run makes it again.
 """
@@ -17,8 +17,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from kit.distributed.collectives import all_reduce_sum
 from kit.distributed.fsdp import layers
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from kit.distributed.launcher import leave_terminal, stop_signals
 
 
 class Interrupted(BaseException):
@@ -37,7 +36,7 @@ class Interruption:
     def listen(self) -> None:
         """Install the signal handlers; only the main thread can."""
         if threading.current_thread() is threading.main_thread() and not self._previous_handlers:
-            self._previous_handlers = {number: signal.signal(number, self._handle) for number in _SIGNALS}
+            self._previous_handlers = {number: signal.signal(number, self._handle) for number in stop_signals()}
 
     def release(self) -> None:
         """Reinstall the handlers that were there before."""
@@ -72,6 +71,7 @@ class Interruption:
         if self.received is signal.SIGINT and number == signal.SIGINT:
             self.release()
             raise KeyboardInterrupt
+        leave_terminal(number)
         self.received = signal.Signals(number)
         if self._raises:
             self._raises = False

@@ -28,7 +28,11 @@ class MetricsLogger:
                 warnings.simplefilter("ignore")
                 board = import_module("torch.utils.tensorboard")
             # Also at step 0: a run that was stopped before its first checkpoint starts again in the same directory.
-            self._board = board.SummaryWriter(str(run.path / "tensorboard"), purge_step=start + 1)
+            folder = run.path / "tensorboard"
+            try:
+                self._board = board.SummaryWriter(str(folder), purge_step=start + 1)
+            except OSError as error:
+                warnings.warn(f"no curves for TensorBoard: cannot write {folder} ({error.strerror})", stacklevel=2)
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Log the figures of a step."""

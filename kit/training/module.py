@@ -126,7 +126,7 @@ class TrainingModule(lightning.LightningModule):
         self.figures = {name: value / parts for name, value in zip(names, values, strict=True)}
         # The ranks of a tensor-parallel group see the same tokens.
         tokens = (positions_all - padding_all) / self.training_section.tensor_parallel
-        self.figures |= {"gradient": norm, "rate": self._current_rate, "tokens": tokens}
+        self.figures |= {"gradient_norm": norm, "learning_rate": self._current_rate, "tokens": tokens}
         self.figures["padding"] = padding_all / max(1, positions_all)
         self.stopping = bool(stop)
         self.step = batches[0].step + 1

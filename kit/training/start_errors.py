@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -110,6 +110,8 @@ def rollback_run_on_failure(say: Callable[[str], None]) -> Iterator[CreatedRun]:
         if created.run is not None and _is_untouched(created.run):
             try:
                 atomic_folder.remove(created.run.path)
+                with suppress(OSError):  # there are other runs of that name
+                    created.run.path.parent.rmdir()
             except OSError as problem:
                 say(f"{created.run.path} holds nothing, and cannot be removed: {problem.strerror}")
             else:

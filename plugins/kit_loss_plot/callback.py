@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytorch_lightning as lightning
+
+from kit import MetricsFile
 
 
 class LossPlot(lightning.Callback):
@@ -15,8 +16,13 @@ class LossPlot(lightning.Callback):
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Plot the metrics that were logged; the trainer's folder is that of the run."""
-        if trainer.is_global_zero and plot_losses(Path(trainer.default_root_dir)) is None:
-            print("no plot of the loss, because matplotlib is missing: pip install 'kitformer[plots]'")
+        if not trainer.is_global_zero:
+            return
+        try:
+            if plot_losses(Path(trainer.default_root_dir)) is None:
+                print("no plot of the loss, because matplotlib is missing: pip install 'kitformer[plots]'")
+        except (OSError, ValueError) as error:
+            print(f"no plot of the loss, which is only a report: {error}")
 
 
 def plot_losses(run: Path) -> Path | None:
@@ -25,8 +31,7 @@ def plot_losses(run: Path) -> Path | None:
         return None
     figure = import_module("matplotlib.figure").Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    with (run / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = MetricsFile(run / "metrics.csv").rows()
     for column, label in (("loss", "training"), ("validation_loss", "validation")):
         points = [(int(row["step"]), float(row[column])) for row in rows if row.get(column)]
         if points:

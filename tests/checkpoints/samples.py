@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from kit.checkpoints.contents import Checkpoint, Snapshot
 from kit.checkpoints.store import CheckpointStore, Retention
+
+any_store = partial(CheckpointStore, check=lambda checkpoint: None)
+"""A store of any state, and not only of that of a training."""
 
 
 def state(step: int, size: int = 64) -> Snapshot:

@@ -19,7 +19,7 @@ from kit.checkpoints.store import CheckpointStore
 from kit.errors import KitError
 from kit.files.atomic import CheckpointError, DamagedCheckpoint, DamagedCheckpointWarning
 
-from .samples import is_complete, state
+from .samples import any_store, is_complete, state
 
 Damage = Callable[[Path, Path, random.Random], str]
 
@@ -80,7 +80,7 @@ DAMAGES: list[Damage] = [truncated, bit_flipped, missing, manifest_altered, part
 
 
 def saved_twice(folder: Path) -> CheckpointStore:
-    store = CheckpointStore(folder, run="a run")
+    store = any_store(folder, run="a run")
     store.save(1, state(1, size=8))
     store.save(2, state(2, size=8))
     return store
@@ -91,7 +91,7 @@ def corrupt_many(tmp_path: Path, times: int) -> None:
     chance = random.Random(7)
     for number in range(times):
         shutil.copytree(tmp_path / "good", tmp_path / "bad")
-        store = CheckpointStore(tmp_path / "bad", run="a run")
+        store = any_store(tmp_path / "bad", run="a run")
         damage = DAMAGES[number % len(DAMAGES)]
         word = damage(tmp_path / "bad" / "step-00000002", tmp_path / "bad" / "step-00000001", chance)
         with pytest.warns(DamagedCheckpointWarning) as caught:
@@ -139,7 +139,7 @@ def test_a_wrong_latest_is_named_and_the_newest_is_used(tmp_path: Path, text: st
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     store = saved_twice(tmp_path / "one")
-    CheckpointStore(tmp_path / "two", run="another").save(2, state(2, size=8))
+    any_store(tmp_path / "two", run="another").save(2, state(2, size=8))
     shutil.rmtree(tmp_path / "one" / "step-00000002")
     shutil.copytree(tmp_path / "two" / "step-00000002", tmp_path / "one" / "step-00000002")
     with pytest.warns(DamagedCheckpointWarning, match="another run"):
@@ -153,7 +153,7 @@ def test_nothing_good_is_an_error_that_names_each(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"step-00000002 is damaged: weights.*step-00000001 is damaged: weights"):
         store.load_latest()
     with pytest.raises(CheckpointError, match="before its first"):
-        CheckpointStore(tmp_path / "empty").load_latest()
+        any_store(tmp_path / "empty").load_latest()
     with pytest.raises(CheckpointError, match="there are: 1, 2"):
         store.load(3)
 
@@ -173,7 +173,7 @@ def test_a_malicious_pickle_in_place_of_any_part_does_not_run(tmp_path: Path, fo
     names = sorted(part.name for part in (saved_twice(tmp_path / "names").folder / "step-00000002").iterdir())
     for name in names:
         folder = tmp_path / name
-        store = CheckpointStore(folder)
+        store = any_store(folder)
         store.save(2, Snapshot({}, {}, own={}))
         path = folder / "step-00000002" / name
         if form == "pickle":

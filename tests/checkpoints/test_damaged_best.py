@@ -21,7 +21,7 @@ from kit.runs.run_directory import RunDirectory
 from kit.training.preparation import prepare_training
 from kit.training.train import final_weights
 
-from .samples import is_complete, state
+from .samples import any_store, is_complete, state
 
 SMALL = ["training.steps=4", "training.checkpoint_every=1", "training.keep_checkpoints=9", "data.train=40"]
 Damage = Callable[[Path], None]
@@ -29,7 +29,7 @@ Damage = Callable[[Path], None]
 
 def scored(folder: Path) -> CheckpointStore:
     """Steps 1 to 4, of which 2 is the best and 3 the second best; 1 and 4 have no score."""
-    store = CheckpointStore(folder, run="a run", retention=Retention(last=4))
+    store = any_store(folder, run="a run", retention=Retention(last=4))
     for step, score in enumerate([None, 0.1, 0.2, None], start=1):
         store.save(step, state(step), score)
     return store
@@ -70,7 +70,7 @@ def test_the_second_best_is_used_then_the_newest(tmp_path: Path, damage: Damage)
 
 
 def test_without_scores_the_best_is_the_newest(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
+    store = any_store(tmp_path)
     for step in (1, 2):
         store.save(step, state(step))
     assert store.load_best().step == 2

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.checkpoints.store import CheckpointStore
-
-from .samples import is_complete
+from .samples import any_store, is_complete
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,7 +21,7 @@ def kill_while_saving(folder: Path, temporary: Path, times: int, seed: int) -> N
     chance = random.Random(seed)
     environment = os.environ | {"TMPDIR": str(temporary), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tests.checkpoints.samples", str(folder)]
-    store = CheckpointStore(folder, run="a run")
+    store = any_store(folder, run="a run")
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

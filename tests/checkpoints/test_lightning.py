@@ -13,8 +13,9 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint, Timer
 from torch.utils.data import DataLoader
 
 from kit.checkpoints.lightning import SafeCheckpointIO, as_state
-from kit.checkpoints.store import CheckpointStore
 from kit.files.atomic import CheckpointError, DamagedCheckpoint
+
+from .samples import any_store
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -84,7 +85,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_dictionary_comes_back_whole(tmp_path: Path) -> None:
-    from .test_tree import same
+    from .test_state_codec import same
 
     training = trainer(tmp_path, 1)
     training.fit(Line(), data(), data())
@@ -102,7 +103,7 @@ def test_a_checkpoint_dictionary_comes_back_whole(tmp_path: Path) -> None:
 def test_what_a_store_saved_resumes_in_lightning(tmp_path: Path) -> None:
     first = trainer(tmp_path / "first", 1)
     first.fit(Line(), data(), data())
-    store = CheckpointStore(tmp_path / "store", run="x")
+    store = any_store(tmp_path / "store", run="x")
     store.save(first.global_step, as_state(first._checkpoint_connector.dump_checkpoint()))
     second = trainer(tmp_path / "second", 2)
     second.fit(Line(), data(), data(), ckpt_path=store.load_latest().path)

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from kit.checkpoints.manifest import Shard, assemble
-from kit.checkpoints.store import CheckpointStore
 from kit.files.atomic import DamagedCheckpoint
+
+from .samples import any_store
 
 
 def test_two_processes_save_and_one_loads(tmp_path: Path) -> None:
@@ -22,10 +23,10 @@ def test_two_processes_save_and_one_loads(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     root = Path(__file__).parents[2]
     environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "PYTHONPATH": str(root)}
-    command = [sys.executable, "-m", "tests.runs.sharded_sample", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.checkpoints.sharded_sample", str(tmp_path)]
     processes = [subprocess.Popen([*command, str(rank)], cwd=root, env=environment) for rank in (0, 1)]
     assert [process.wait(timeout=60) for process in processes] == [0, 0]
-    checkpoint = CheckpointStore(tmp_path).load_latest()
+    checkpoint = any_store(tmp_path).load_latest()
     whole = torch.arange(35.0).reshape(5, 7)
     assert torch.equal(checkpoint.weights["rows"], whole)
     assert torch.equal(checkpoint.weights["copied"], whole + 1)

@@ -19,7 +19,7 @@ from kit.files import atomic, atomic_folder
 from kit.files.atomic import StorageError
 from kit.files.tensors import read_tensors, replace_tensors
 
-from .samples import is_complete, state
+from .samples import any_store, is_complete, state
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def leftovers(folder: Path) -> list[str]:
 
 
 def test_the_last_and_the_best_are_kept(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, retention=Retention(last=2, best=1))
+    store = any_store(tmp_path, retention=Retention(last=2, best=1))
     for step, score in enumerate([5.0, 1.0, 3.0, float("nan"), 2.0, 4.0], start=1):
         store.save(step, state(step), score=score)
     assert store.steps() == [2, 5, 6]
@@ -39,7 +39,7 @@ def test_the_last_and_the_best_are_kept(tmp_path: Path) -> None:
 
 
 def test_regular_ones_are_not_pushed_out_by_those_in_between(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, retention=Retention(last=2, regular=3, every=100))
+    store = any_store(tmp_path, retention=Retention(last=2, regular=3, every=100))
     for step in (100, 200, 300, 350, 370, 390):
         store.save(step, state(step))
     assert store.steps() == [100, 200, 300, 370, 390]
@@ -48,7 +48,7 @@ def test_regular_ones_are_not_pushed_out_by_those_in_between(tmp_path: Path) -> 
 
 
 def test_going_back_to_an_earlier_step_makes_that_the_newest(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path, retention=Retention(last=2))
+    store = any_store(tmp_path, retention=Retention(last=2))
     for step in (100, 200, 300):
         store.save(step, state(step))
     store.save(250, state(250))
@@ -57,7 +57,7 @@ def test_going_back_to_an_earlier_step_makes_that_the_newest(tmp_path: Path) -> 
 
 
 def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
+    store = any_store(tmp_path)
     store.save(1, Snapshot({"a": torch.zeros(2)}))
     store.save(1, Snapshot({"a": torch.ones(2)}))
     assert torch.equal(store.load_latest().weights["a"], torch.ones(2))
@@ -65,7 +65,7 @@ def test_a_step_that_is_saved_again_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_replacement_that_was_cut_short_gives_the_old_one_back(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
+    store = any_store(tmp_path)
     store.save(1, state(1))
     (tmp_path / "step-00000001").rename(tmp_path / ".replaced-step-00000001")
     with pytest.warns(UserWarning, match="latest"):
@@ -75,7 +75,7 @@ def test_a_replacement_that_was_cut_short_gives_the_old_one_back(tmp_path: Path)
 
 
 def test_loading_writes_nothing(tmp_path: Path) -> None:
-    store = CheckpointStore(tmp_path)
+    store = any_store(tmp_path)
     store.save(1, state(1))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     store.load_latest()
@@ -88,7 +88,7 @@ def test_a_save_that_the_system_refuses_is_loud_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: tuple[int, str], call: str
 ) -> None:
     number, words = reason
-    store = CheckpointStore(tmp_path / "checkpoints")
+    store = any_store(tmp_path / "checkpoints")
     store.save(1, state(1))
 
     def refuse(*arguments: Any, **named: Any) -> None:
@@ -123,7 +123,7 @@ def save_many(store: CheckpointStore) -> None:
 
 
 def test_a_full_disk(small_disk: Path) -> None:
-    store = CheckpointStore(small_disk / "checkpoints")
+    store = any_store(small_disk / "checkpoints")
     store.save(1, state(1))
     with pytest.raises(StorageError, match=r"the disk is full.*step-0000000[1-9], is intact"):
         save_many(store)
@@ -133,7 +133,7 @@ def test_a_full_disk(small_disk: Path) -> None:
 
 
 def test_a_read_only_disk(small_disk: Path) -> None:
-    store = CheckpointStore(small_disk / "checkpoints")
+    store = any_store(small_disk / "checkpoints")
     store.save(1, state(1))
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(StorageError, match=r"read-only.*step-00000001, is intact"):
@@ -159,12 +159,12 @@ def test_a_single_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypat
 
 def test_a_process_that_fails_stops_the_save_for_all(tmp_path: Path) -> None:
     """Seen from the first process: the second says at the second meeting that its part was not written."""
-    CheckpointStore(tmp_path).save(1, state(1))
+    any_store(tmp_path).save(1, state(1))
     answers = iter([True, False])
-    store = CheckpointStore(tmp_path, ranks=Ranks(0, 2, lambda done: next(answers)))
+    store = any_store(tmp_path, ranks=Ranks(0, 2, lambda done: next(answers)))
     with pytest.raises(StorageError, match=r"another process failed.*step-00000001, is intact"):
         store.save(2, state(2))
-    assert CheckpointStore(tmp_path).load_latest().step == 1 and not leftovers(tmp_path)
+    assert any_store(tmp_path).load_latest().step == 1 and not leftovers(tmp_path)
 
 
 def test_leftovers_of_other_names_are_left_alone(tmp_path: Path) -> None:

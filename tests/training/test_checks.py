@@ -24,7 +24,11 @@ ENCODER = ["model.family=encoder", "model.decoder=null"]
         (["model.tie=all", "tokenizer={source: words, target: words}"], "model.tie", "a tokenizer each"),
         (["data=null"], "", "needs this key: data"),
         (["tokenizer=null"], "", "needs this key: tokenizer"),
-        (["model.decoder.masks=[causal, document]"], "model", "the document of every token, which batches of pairs"),
+        (
+            ["model.decoder.masks=[causal, document]"],
+            "model",
+            "the document of every token, which batches of the format seq2seq",
+        ),
         ([*ENCODER, "data=listops"], "model", "the objective classes wants one score for each text"),
         (["training.average={}"], "training.average", "either ema or last is wanted"),
         (["training.average={ema: 0.9, last: 3}"], "training.average", "either ema or last is wanted"),

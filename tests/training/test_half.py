@@ -13,8 +13,8 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from kit.checkpoints.store import CheckpointStore
 from kit.runs.lock import Lock
 from kit.runs.metrics_file import MetricsFile
+from kit.training import lightning_trainer
 from kit.training import train as engine
-from kit.training import train as fitting
 from kit.training.nan_check import NonFiniteLoss
 from kit.training.progress import SilentReporter
 from kit.training.train import new_run, train
@@ -25,7 +25,7 @@ BIG, GROWS_AFTER = 2.0**10, 3
 @pytest.fixture
 def float16(monkeypatch: pytest.MonkeyPatch) -> str:
     """float16 on a CPU, where Lightning would take bfloat16 by itself."""
-    known = fitting.options
+    known = lightning_trainer._strategy_options
 
     def options(training, rank_info):
         found = known(training, rank_info)
@@ -34,8 +34,8 @@ def float16(monkeypatch: pytest.MonkeyPatch) -> str:
         scaler = torch.amp.GradScaler("cpu", init_scale=BIG, growth_interval=GROWS_AFTER)
         return {**found, "plugins": [*found["plugins"], MixedPrecision("16-mixed", "cpu", scaler)]}
 
-    monkeypatch.setattr(fitting, "options", options)
-    monkeypatch.setitem(fitting._PRECISIONS, "float16", None)
+    monkeypatch.setattr(lightning_trainer, "_strategy_options", options)
+    monkeypatch.setitem(lightning_trainer._PRECISIONS, "float16", None)
     return "training.precision=float16"
 
 
@@ -70,7 +70,9 @@ def test_gradients_are_clipped_as_they_are_and_not_as_they_are_scaled(tiny, kit,
     ]
     same += ["training.optimizer.epsilon=1.0"]  # with which a gradient that is too short makes a short update
     full, half = train(tiny(*same), kit).run, train(tiny(*same, float16), kit).run
-    torch.testing.assert_close(figures(half, "loss", "gradient"), figures(full, "loss", "gradient"), rtol=0.02, atol=0)
+    torch.testing.assert_close(
+        figures(half, "loss", "gradient_norm"), figures(full, "loss", "gradient_norm"), rtol=0.02, atol=0
+    )
 
 
 def test_a_run_in_float16_goes_on_with_its_scale(tiny, kit, tmp_path: Path, float16: str):
@@ -82,7 +84,7 @@ def test_a_run_in_float16_goes_on_with_its_scale(tiny, kit, tmp_path: Path, floa
     assert store.load(5).training["precision"]["scale"] == 2 * BIG
     train(recipe, kit, run)
     assert store.load(10).training["precision"]["scale"] == 8 * BIG
-    assert torch.equal(figures(run, "loss", "gradient"), figures(whole, "loss", "gradient"))
+    assert torch.equal(figures(run, "loss", "gradient_norm"), figures(whole, "loss", "gradient_norm"))
     assert run.weights.read_bytes() == whole.weights.read_bytes()
 
 

@@ -20,7 +20,7 @@ from kit.runs.run_directory import RunDirectory
 from kit.training.train import new_run, train
 from kit_metric.token_error import TokenErrorMetric
 
-SAME = ("step", "loss", "gradient", "validation_loss", "validation_token_error")
+SAME = ("step", "loss", "gradient_norm", "validation_loss", "validation_token_error")
 
 NO_PATIENCE = ("training.patience=2", "training.optimizer.learning_rate=1.0e-30")
 """Ends with the third measurement, since nothing gets better."""
@@ -50,7 +50,7 @@ def slow(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, call: int) -> 
     ("owner", "name", "call", "stopped", "changes"),
     [
         (TokenErrorMetric, "measure", 2, 8, []),
-        (SequenceGenerator, "write", 2, 4, ["training.average={ema: 0.9}"]),
+        (SequenceGenerator, "generate", 2, 4, ["training.average={ema: 0.9}"]),
         (TokenErrorMetric, "measure", 3, 10, []),
         (TokenErrorMetric, "measure", 3, 6, ["training.validate_every=2", *NO_PATIENCE]),
     ],

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-HELD = 400_000_000
+HELD = 800_000_000
 
 
 def _peak(before: str) -> int:

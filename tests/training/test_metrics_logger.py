@@ -28,7 +28,7 @@ def shown(run: RunDirectory) -> dict[str, Points]:
 def write(run: RunDirectory, steps: range, offset: float, start: int = 0) -> None:
     book = MetricsLogger(run, start)
     for step in steps:
-        figures = {"loss": step + offset, "rate": 0.5}
+        figures = {"loss": step + offset, "learning_rate": 0.5}
         book.write(step, figures | ({"validation_loss": step + 0.25} if step % 15 == 0 else {}))
     book.close()
 
@@ -37,7 +37,7 @@ def test_every_tenth_step_and_every_validation_is_there_with_its_values(run: Run
     write(run, range(1, 31), offset=0.0)
     assert shown(run) == {
         "loss": [(10, 10.0), (15, 15.0), (20, 20.0), (30, 30.0)],
-        "rate": [(10, 0.5), (15, 0.5), (20, 0.5), (30, 0.5)],
+        "learning_rate": [(10, 0.5), (15, 0.5), (20, 0.5), (30, 0.5)],
         "validation/loss": [(15, 15.25), (30, 30.25)],
     }
 
@@ -53,7 +53,7 @@ def test_after_a_resume_steps_past_the_checkpoint_are_gone(run: RunDirectory) ->
 def test_a_run_that_was_stopped_before_its_first_checkpoint_begins_anew(run: RunDirectory) -> None:
     write(run, range(1, 31), offset=0.0)
     write(run, range(1, 11), offset=100.0)
-    assert shown(run) == {"loss": [(10, 110.0)], "rate": [(10, 0.5)], "validation/loss": []}
+    assert shown(run) == {"loss": [(10, 110.0)], "learning_rate": [(10, 0.5)], "validation/loss": []}
 
 
 def test_without_tensorboard_there_is_the_file_alone(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,15 @@ def test_five_and_five_steps_are_ten(tiny, kit, tmp_path: Path, changes: list[st
     assert first.step == 5  # the step after the signal notices it, at the same point on all processes
     second = train(kit.recipe(run.recipe), kit, run)
     assert second.ending == "finished" and second.step == 10
-    same = ["loss", "objective", "gradient", "rate", "tokens", "validation_loss", "validation_token_error"]
+    same = [
+        "loss",
+        "objective",
+        "gradient_norm",
+        "learning_rate",
+        "tokens",
+        "validation_loss",
+        "validation_token_error",
+    ]
     assert columns(run, *same) == columns(whole.run, *same)
     assert len(columns(run)) == 10
     assert run.weights.read_bytes() == whole.run.weights.read_bytes()

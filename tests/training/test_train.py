@@ -87,7 +87,7 @@ def test_pieces_of_a_batch_average_to_the_whole(tiny, kit, change):
     losses = []
     for pieces in (1, 2, 5):
         run = train(tiny(*same, f"training.accumulate_steps={pieces}"), kit).run
-        losses.append([(float(row["loss"]), float(row["gradient"])) for row in MetricsFile(run.metrics).rows()])
+        losses.append([(float(row["loss"]), float(row["gradient_norm"])) for row in MetricsFile(run.metrics).rows()])
     for other in losses[1:]:
         assert torch.allclose(torch.tensor(other), torch.tensor(losses[0]), rtol=1e-4)
 
