@@ -20,6 +20,7 @@ _LAW_MODULES = (
     "attention_visibility",
     "attention_equivalence",
     "attention_observation",
+    "attention_decoding",
     "attention_cost",
     "position",
     "norm",
@@ -97,18 +98,24 @@ def check(
 def try_law(law: Law, component: type[Component], kit: Kit | None = None, quick: bool = False) -> Verdict:
     """Tests a part for one law, with all sets of options until one breaks it; quick: only with the first valid set."""
     from kit.kit import Kit
-    from kit.laws.subject import subjects_of
+    from kit.laws.subject import NoOptions, subjects_of
 
     reasons = []
     passed = False
-    for subject in subjects_of(component, (kit or Kit()).registry):
+    try:
+        subjects = subjects_of(component, (kit or Kit()).registry)
+    except NoOptions as error:
+        return Verdict(law, "not claimed", str(error))
+    except Exception as error:
+        return Verdict(law, "failed", f"{component.__name__} cannot be tried: {type(error).__name__}: {error}", error)
+    for subject in subjects:
+        if passed and (quick or (law.once and not subject.is_example)):
+            continue
         try:
             reason = law.claim(subject)
             if reason is None:
                 law.check(subject)
                 passed = True
-                if law.once or quick:
-                    break
             else:
                 reasons.append(reason)
         except LawBroken as error:

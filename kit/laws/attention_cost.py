@@ -16,19 +16,22 @@ from kit.model.builder import meta_init
 from kit.sequence.attention_context import AttentionContext
 from kit.sequence.batch_layout import BatchLayout
 
-LENGTHS = (1024, 2048, 4096)
+LENGTHS = (2048, 4096)
+LOOP_LENGTHS = (256, 512)
+"""The lengths for a part that loops over tokens, of which each call of an operation takes time."""
+PROBE_LENGTH = 64
+MAX_CALLS_PER_TOKEN = 12
+"""The most calls of operations for each token of `PROBE_LENGTH` at which a part is measured at `LENGTHS`."""
 MAX_LINEAR_EXPONENT = 1.15
 """Growth up to this power of the length counts as linear."""
 
 
 @law("attention", "Time and memory grow with the sequence length as the part declares.", once=True)
 def cost(subject: Subject) -> None:
-    """Counts operations and saved bytes at three lengths, and fits the exponent of their growth."""
+    """Counts operations and saved bytes at two lengths, and fits the exponent of their growth."""
     assert issubclass(subject.component, Attention)
     declared = subject.component.capabilities.cost
-    for setting in [
-        each for each in subject.settings if not each.locations and not each.memory and not _is_dense(each)
-    ]:
+    for setting in _cost_settings(subject):
         with meta_init():
             runner = AttentionRunner(subject, setting, perturbed=False, length=LENGTHS[-1])
 
@@ -36,15 +39,27 @@ def cost(subject: Subject) -> None:
             x = torch.empty(1, length, WIDTH, dtype=torch.float64, device="meta", requires_grad=True)
             return runner(AttentionInputs(x))
 
-        amounts = measure(runner.part, run, LENGTHS)
-        for name, amount in zip(("time", "memory"), amounts, strict=True):
-            power = exponent(LENGTHS, amount)
+        loops = measure(runner.part, run, PROBE_LENGTH).calls > MAX_CALLS_PER_TOKEN * PROBE_LENGTH
+        lengths = LOOP_LENGTHS if loops else LENGTHS
+        less, more = (measure(runner.part, run, length) for length in lengths)
+        for name, amounts in (("time", (less.operations, more.operations)), ("memory", (less.bytes, more.bytes))):
+            power = exponent(lengths, amounts)
             if declared == "linear" and power > MAX_LINEAR_EXPONENT:
                 broken(
                     f"{setting.name}: {name} grows with length to the power {power:.2f}, and it declares linear cost"
                 )
             if declared == "quadratic" and name == "time" and power <= MAX_LINEAR_EXPONENT:
                 broken(f'{setting.name}: time grows with length to the power {power:.2f}; declare cost="linear"')
+
+
+def _cost_settings(subject: Subject) -> list[Setting]:
+    """Selects self-attention without positions, under no mask and under a causal one, in a decoder where it can be.
+
+    Other masks are an arbitrary set of pairs, which costs quadratic time in any attention.
+    """
+    plain = [each for each in subject.settings if not each.locations and not each.memory]
+    chosen = {each.mask is None: each for each in plain if each.mask is None or each.mask.shape == "causal"}
+    return list(chosen.values())
 
 
 def _claims_compiling(subject: Subject) -> str | None:
@@ -95,8 +110,3 @@ def compare_compiled(subject: Subject, backend: str, settings: list[Setting]) ->
             results.append((out.detach(), x.grad))
         close(results[1][0], results[0][0], f"{setting.name}, compiled")
         close(results[1][1], results[0][1], f"{setting.name}, the gradient, compiled", 1e-8)
-
-
-def _is_dense(setting: Setting) -> bool:
-    """Whether the mask is an arbitrary set of pairs, which costs quadratic time in any attention."""
-    return setting.mask is not None and setting.mask.shape != "causal"

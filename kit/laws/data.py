@@ -36,7 +36,10 @@ def _unavailable(subject: Subject) -> str | None:
     try:
         _prepared(subject)
     except (KitError, OSError, ImportError) as error:
-        return f"its data is not here: {str(error).splitlines()[0]}"
+        return (
+            f"its data is not here: {str(error).splitlines()[0]}\n"
+            "    name data that is here, in the class: examples = ({...},)"
+        )
     return None
 
 

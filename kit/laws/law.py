@@ -38,7 +38,7 @@ class Law:
     slow: bool = False
     """Whether the test takes many seconds, so that it only runs on request."""
     once: bool = False
-    """Whether only the first set of options is tested."""
+    """Whether only the first set of options is tested, and the examples of the part."""
 
     @property
     def title(self) -> str:

@@ -10,7 +10,17 @@ from kit.laws.subject import Subject
 
 _TEXTS = ("the cat sat on the mat", "a dog ran home again", "two birds sang all day long")
 PERFECT = Results(0.5, 30, 30, [Answer("x", text, (text,)) for text in _TEXTS])
-POOR = Results(90.0, 30, 3, [Answer("x", "no such words were ever seen here", (text,)) for text in _TEXTS])
+_POOR_TEXTS = {
+    "wrong": ["no such words were ever seen here"] * len(_TEXTS),
+    "too short": [text.split()[0] for text in _TEXTS],
+    "too long": [f"{text} and no such words were ever seen here" for text in _TEXTS],
+    "disordered": [" ".join(reversed(text.split())) for text in _TEXTS],
+}
+POOR = {
+    kind: Results(90.0, 30, 3, [Answer("x", poor, (text,)) for poor, text in zip(texts, _TEXTS, strict=True)])
+    for kind, texts in _POOR_TEXTS.items()
+}
+"""Answers that are wrong in one way each; a metric need not see every one of them."""
 
 
 def _measure(subject: Subject, results: Results) -> float:
@@ -20,9 +30,9 @@ def _measure(subject: Subject, results: Results) -> float:
 
 @law("metric", "The value is finite for perfect, poor and empty answers.")
 def finite_value(subject: Subject) -> None:
-    """Measures all three; a fraction must be between 0 and 1, except for error rates, which may be above 1."""
+    """Measures all of them; a fraction must be between 0 and 1, except for error rates, which may be above 1."""
     empty = Results(30.0, 30, 0, [Answer("x", "", (text,)) for text in _TEXTS])
-    for name, results in (("perfect", PERFECT), ("poor", POOR), ("empty", empty)):
+    for name, results in {"perfect": PERFECT, **POOR, "empty": empty}.items():
         found = _measure(subject, results)
         if not math.isfinite(found):
             broken(f"{name} answers measure {found}")
@@ -33,10 +43,18 @@ def finite_value(subject: Subject) -> None:
 
 @law("metric", "Perfect answers have a better value than poor ones, in the direction that the part declares.")
 def direction(subject: Subject) -> None:
-    """Compares both in the direction of `lower_is_better`, which decides the best checkpoint."""
+    """Compares with answers that are poor in several ways, of which a metric may see only some.
+
+    BLEU's brevity penalty, for example, is as high for wrong words as for right ones. So there must be more ways in
+    which perfect answers are better than ways in which they are worse. The direction decides the best checkpoint.
+    """
     assert issubclass(subject.component, Metric)
-    perfect, poor = _measure(subject, PERFECT), _measure(subject, POOR)
     lower = subject.component.lower_is_better
-    if not (perfect < poor if lower else perfect > poor):
+    perfect = _measure(subject, PERFECT)
+    values = {kind: _measure(subject, results) for kind, results in POOR.items()}
+    better = [kind for kind, value in values.items() if (perfect < value if lower else perfect > value)]
+    worse = [kind for kind, value in values.items() if (perfect > value if lower else perfect < value)]
+    if len(better) <= len(worse):
+        listed = ", ".join(f"{kind} ones {value:.4g}" for kind, value in values.items())
         wanted = "less" if lower else "more"
-        broken(f"perfect answers measure {perfect:.4g} and poor ones {poor:.4g}; wanted {wanted} for perfect ones")
+        broken(f"perfect answers measure {perfect:.4g}, {listed}; wanted {wanted} for perfect ones")

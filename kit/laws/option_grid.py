@@ -1,7 +1,7 @@
 """Option grid: the sets of options that a part is tested with, small defaults, then all other allowed values.
 
 Each set changes all options at once, so that a few sets cover all values of all options. Values that the part refuses
-in such a set are left out. The `examples` of a part are tested too.
+in such a set are left out. The `examples` of a part are tested too, and its required options are taken from them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,20 @@ def slot_of(field: FieldInfo) -> tuple[str, bool] | None:
     return _slot_in(field.annotation)
 
 
-def option_grid(options_type: type[Options], fill: Fill, fits: Fits, shrink: bool = True) -> list[Options]:
-    """Returns the sets of options to test; at least one, even if no setting supports it, so that the error is reported.
+def option_grid(
+    options_type: type[Options], fill: Fill, fits: Fits, shrink: bool = True, example: Options | None = None
+) -> list[Options]:
+    """Returns the sets of options to test, even if no setting supports them, so that the error is reported.
 
-    shrink: whether large sizes are replaced by small ones, for parts that are built with them.
+    Empty if a required option, such as a pattern, cannot be guessed.
+
+    shrink: whether large sizes are replaced by small ones, for parts that are built with them; example: where required
+    options are taken from.
     """
     base: dict[str, Any] = {}
     for name, field in options_type.model_fields.items():
         if field.is_required():
-            base[name] = _required_value(field, fill)
+            base[name] = _required_value(field, fill) if example is None else getattr(example, name)
     for name, field in options_type.model_fields.items() if shrink else ():
         small = [size for size in SMALL if isinstance(field.default, int) and field.default >= LARGE]
         base = _with_first_fitting(options_type, base, name, small, fits)

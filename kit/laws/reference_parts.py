@@ -13,10 +13,12 @@ import torch.nn.functional as F
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 
+from kit.contracts.attention import Capabilities
 from kit.contracts.mask import Mask
 from kit.contracts.multi_head import MultiHeadAttention, MultiHeadOptions
 from kit.contracts.position import Location, Position
 from kit.contracts.sublayer import MLP, MLPOptions, Norm, Residual, Sublayer
+from kit.laws.option_grid import option_grid
 from kit.model.builder import ModelBuilder
 from kit.plugin.component import BuildContext, Component, Dims, Options
 from kit.plugin.registry import Registry
@@ -35,6 +37,7 @@ class ReferenceAttention(MultiHeadAttention):
     """Multi-head scaled dot-product attention of the base class."""
 
     options_type = ReferenceAttentionOptions
+    capabilities = Capabilities(supports_shared_beams=True)
 
 
 class ReferenceFeedforwardOptions(MLPOptions):
@@ -188,7 +191,10 @@ class ReferenceBuilder(ModelBuilder):
             if known.kind == kind:
                 return known.options_type.model_validate({"use": known.name()})
         default = self.registry.default(kind) if kind in self.registry.kinds() else None
-        return None if default is None else default.component.options_type.model_validate({"use": default.name})
+        if default is None:
+            return None
+        found = option_grid(default.component.options_type, self.reference, lambda options: True, shrink=False)
+        return found[0] if found else None
 
     def read(self, written: Mapping[str, Any]) -> Options:
         """Parses options of the part under test, written as in a recipe."""

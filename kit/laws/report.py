@@ -44,6 +44,13 @@ class Report:
         """Whether no law is broken."""
         return not self.failures
 
+    @property
+    def untried(self) -> str | None:
+        """Why no law was tried at all; None if one was."""
+        if any(verdict.outcome != "not claimed" for verdict in self.verdicts):
+            return None
+        return self.verdicts[0].message if self.verdicts else "no law was chosen"
+
     def __str__(self) -> str:
         width = max([len(verdict.law.title) for verdict in self.verdicts], default=0)
         lines = [f"{self.part}: {self._count('passed')} laws kept, {self._count('failed')} broken, "

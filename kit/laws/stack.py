@@ -13,8 +13,10 @@ from kit.laws.assertions import close, finite, same
 from kit.laws.batches import SIDES, layout_of, padding_mask_of, piece_sizes, slices, vectors
 from kit.laws.law import broken, law
 from kit.laws.setting import MEMORY, WIDTH, Setting
+from kit.laws.shared_beams import compare_shared_beams
 from kit.laws.subject import Subject
 from kit.sequence.batch_layout import BatchLayout
+from kit.sequence.cache import Cache
 from kit.sequence.observer import AttentionObserver, AttentionRecorder
 
 LENGTH = 7
@@ -160,6 +162,41 @@ def cache_reorder(subject: Subject) -> None:
             memory = None if memory is None else memory.reorder(rows)
             found = runner.part(runner.part.embed(x[rows, 4:], later.positions), later, memory, cache)
         close(found, full[rows, 4:], f"{setting.name}, after a reorder")
+
+
+def _not_shared(subject: Subject) -> str | None:
+    runners = [StackRunner(subject, setting) for setting in subject.settings if setting.causal]
+    shared = any(runner.part.supports_shared_beams() for runner in runners)
+    return None if shared else "it does not declare that beams may share a cache row"
+
+
+@law(
+    "stack",
+    "Beams that share the cache row of their input get the output that each gets in a row of its own.",
+    _not_shared,
+)
+def shared_beams(subject: Subject) -> None:
+    """Decodes as a beam search does, and evicts the tokens that no beam descends from."""
+    for setting in subject.settings:
+        runner = StackRunner(subject, setting)
+        if not setting.causal or not runner.part.supports_shared_beams():
+            continue
+        memory = runner.memory(range(3))
+
+        def forward(
+            x: Tensor,
+            queries: BatchLayout,
+            keys: BatchLayout,
+            rows: Tensor,
+            cache: Cache,
+            part: Any = runner.part,
+            memory: EncoderOutput | None = memory,
+        ) -> Tensor:
+            chosen = None if memory is None else memory.reorder(rows)
+            out: Tensor = part(part.embed(x, queries.positions), queries, chosen, cache)
+            return out
+
+        compare_shared_beams(forward, runner.part.start, setting.name)
 
 
 @law("stack", "Observation changes nothing.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch import nn
 
 from kit.errors import KitError
@@ -18,6 +20,10 @@ from kit.plugin.component import Component, Options
 from kit.plugin.registry import Registry
 
 
+class NoOptions(KitError):
+    """No set of options of a part can be made up, so that none of its laws can be tried."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """A part with one set of options."""
@@ -25,6 +31,8 @@ class Subject:
     component: type[Component]
     options: Options
     builder: ReferenceBuilder
+    is_example: bool = False
+    """Whether the options are one of the part's own `examples`."""
 
     @cached_property
     def settings(self) -> list[Setting]:
@@ -71,7 +79,7 @@ def perturb(part: nn.Module) -> None:
 
 
 def subjects_of(component: type[Component], registry: Registry) -> tuple[Subject, ...]:
-    """Returns the part with each set of options of its option grid; cached."""
+    """Returns the part with each set of options of its option grid; cached. Raises `NoOptions` if there are none."""
     part: Any = component  # as a cache key, which mypy refuses for a class
     return _subjects(part, registry)
 
@@ -83,6 +91,35 @@ def _subjects(component: Any, registry: Registry) -> tuple[Subject, ...]:
     def fits(options: Options) -> bool:
         return bool(settings(builder, component, options))
 
-    chosen = option_grid(component.options_type, builder.reference, fits, shrink=component.kind in BUILT)
-    chosen += [builder.read(written) for written in component.examples]
-    return tuple(Subject(component, options, builder) for options in chosen)
+    examples = [_read(builder, component, written) for written in component.examples]
+    shrink, example = component.kind in BUILT, examples[0] if examples else None
+    chosen = option_grid(component.options_type, builder.reference, fits, shrink, example)
+    if not chosen and not examples:
+        raise NoOptions(_no_options(builder, component))
+    made = [Subject(component, options, builder) for options in chosen]
+    return (*made, *(Subject(component, options, builder, is_example=True) for options in examples))
+
+
+def _read(builder: ReferenceBuilder, component: type[Component], written: Mapping[str, Any]) -> Options:
+    try:
+        return builder.read(written)
+    except ValidationError as error:
+        raise KitError(f"{component.__name__}.examples has {dict(written)}: {_first_problem(error)}") from None
+
+
+def _no_options(builder: ReferenceBuilder, component: type[Component]) -> str:
+    """Words why no set of options can be made up."""
+    reason = "its required options cannot be guessed"
+    try:
+        builder.read({})
+    except ValidationError as error:
+        reason = _first_problem(error)
+    return (
+        f"{component.__name__} cannot be tried, since no options can be made up: {reason}\n"
+        f"    write some in the class: examples = ({{...}},)"
+    )
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

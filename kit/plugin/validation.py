@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin
 
 from pluggy import PluginManager
+from pydantic import TypeAdapter, ValidationError
 
 from kit.hookspecs import API_LEVEL, PROJECT
 from kit.plugin.component import Component, Options
@@ -117,7 +119,17 @@ def _part_problem(item: Any) -> str | None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         return f"{name}.version is {version!r}; wanted a whole number, 1 or more"
     missing = [method for method in dir(item) if getattr(getattr(item, method, None), "__isabstractmethod__", False)]
-    return f"{name} does not define {', '.join(missing)}, which every {kind} has" if missing else None
+    if missing:
+        return f"{name} does not define {', '.join(missing)}, which every {kind} has"
+    declared = getattr(item, "capabilities", None)
+    try:
+        if is_dataclass(declared) and not isinstance(declared, type):
+            TypeAdapter(type(declared)).validate_python(vars(declared))
+    except ValidationError as error:
+        (first, *_), prefix = error.errors(), "Input should be "
+        found = f"{name}.capabilities: {first['loc'][0]} has {first['input']!r}"
+        return f"{found}; wanted {first['msg'].removeprefix(prefix)}"
+    return None
 
 
 def _shown(item: object) -> str:

@@ -31,6 +31,7 @@ class _Candidate:
 
 _ATTENTION = (
     _Candidate("incremental", True, ("attention.incremental_decoding", "attention.cache_reorder")),
+    _Candidate("supports_shared_beams", True, ("attention.shared_beams",)),
     _Candidate("reads_memory", True, ("attention.shape", "attention.padding_invariance")),
     _Candidate("masks", frozenset({"causal", "pairs"}), ("attention.masked_keys", "attention.causality")),
     _Candidate("positions", frozenset({"rotate", "bias", "content_bias"}), ("attention.position_methods",)),

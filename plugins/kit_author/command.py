@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kit_author.examination import PackageReport, PartReport
 
 EXIT_BROKEN_LAW = 1
-"""The exit code of `kit plugin check` if a law is broken; 3 if a plugin cannot be loaded."""
+"""The exit code of `kit plugin check` if a law is broken; 3 if a plugin or its commands cannot be loaded."""
 
 plugin_commands = typer.Typer(no_args_is_help=True)
 
@@ -118,12 +118,22 @@ def why(
 def _print_report(report: PackageReport) -> None:
     out = screen()
     for title, cause in report.failures.items():
-        out.print(f"[red]x[/] {escape(title)} cannot be loaded: {escape(cause)}", soft_wrap=True, highlight=False)
+        out.print(f"[red]x[/] {escape(title)} {escape(cause)}", soft_wrap=True, highlight=False)
     for part in report.parts:
         _print_part(part)
     count = len(report.parts)
-    verdict = "[green]in order[/]" if report.passed else "[red]not in order[/]"
-    out.print(f"{escape(report.package.title)}: {count} part{'s' * (count != 1)}, {verdict}", highlight=False)
+    out.print(f"{escape(report.package.title)}: {count} part{'s' * (count != 1)}, {_verdict(report)}", highlight=False)
+
+
+def _verdict(report: PackageReport) -> str:
+    """Words the verdict; what was not tried is not in order."""
+    if not report.passed:
+        return "[red]not in order[/]"
+    untried = ", ".join(part.title for part in report.untried)
+    if not untried:
+        return "[green]in order[/]"
+    others = "the others in order; " if len(report.untried) < len(report.parts) else ""
+    return f"{others}[yellow]not tried[/]: {escape(untried)}"
 
 
 def _print_part(part: PartReport) -> None:
@@ -136,6 +146,8 @@ def _print_part(part: PartReport) -> None:
         for each in part.laws.failures:
             out.print(f"  [red]x {each.law.title}[/]: {escape(each.law.sentence)}", soft_wrap=True, highlight=False)
             out.print(f"    {escape(each.message)}", soft_wrap=True, highlight=False)
+    if part.untried is not None:
+        out.print(f"  [yellow]not tried[/]: {escape(part.untried)}", soft_wrap=True, highlight=False)
     if part.note:
         out.print(f"  [yellow]{escape(part.note)}[/]", soft_wrap=True, highlight=False)
     for state in ("claimed", "could claim", "not claimed"):

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kit import Component, Kit, KitError, Registered, bind, laws
+import typer
+
+from kit import Component, Kit, KitError, LoadedPlugin, Registered, bind, laws
 from kit.laws import Law, Package, Report, Verdict
 from kit_author.claims import Claim, claims_of
 from kit_author.measurement import Measurement, measure
@@ -70,6 +72,11 @@ class PartReport:
         return self.laws is None or self.laws.passed
 
     @property
+    def untried(self) -> str | None:
+        """Why no law was tried; None if one was."""
+        return f"the kit has no laws for the kind {self.part.kind}" if self.laws is None else self.laws.untried
+
+    @property
     def many_devices(self) -> list[tuple[Verdict, str]]:
         """The broken laws that matter on several devices, each with its effect."""
         failures = [] if self.laws is None else self.laws.failures
@@ -88,6 +95,7 @@ class PartReport:
             "name": self.part.name,
             "version": self.part.component.version,
             "passed": self.passed,
+            "untried": self.untried,
             "note": self.note,
             "laws": [
                 {"law": each.law.title, "sentence": each.law.sentence, "outcome": each.outcome, "message": each.message}
@@ -107,22 +115,34 @@ class PackageReport:
 
     package: Package
     parts: tuple[PartReport, ...]
+    command_errors: dict[str, str]
+    """Why the commands of a plugin cannot be added, by its title."""
 
     @property
     def failures(self) -> dict[str, str]:
-        """The plugins that are not loaded, each with its cause."""
-        return {plugin.title: str(plugin.error) for plugin in self.package.plugins if plugin.status != "loaded"}
+        """What is wrong with plugins that cannot be loaded, or whose commands cannot be added, by their title."""
+        unloaded = [plugin for plugin in self.package.plugins if plugin.status != "loaded"]
+        return {
+            **{plugin.title: f"cannot be loaded: {plugin.error}" for plugin in unloaded},
+            **{title: f"cannot add its commands: {error}" for title, error in self.command_errors.items()},
+        }
 
     @property
     def passed(self) -> bool:
-        """Whether all plugins are loaded and no law is broken."""
+        """Whether all plugins are loaded with their commands and no law is broken."""
         return not self.failures and all(part.passed for part in self.parts)
+
+    @property
+    def untried(self) -> list[PartReport]:
+        """The parts of which no law was tried."""
+        return [part for part in self.parts if part.untried is not None]
 
     def as_data(self) -> dict[str, Any]:
         """Returns the report as JSON data."""
         return {
             "package": self.package.title,
             "passed": self.passed,
+            "untried": [part.title for part in self.untried],
             "plugins": [
                 {
                     "name": plugin.name,
@@ -131,6 +151,7 @@ class PackageReport:
                     "api": plugin.api,
                     "status": plugin.status,
                     "error": plugin.error,
+                    "command_error": self.command_errors.get(plugin.title),
                 }
                 for plugin in self.package.plugins
             ],
@@ -156,7 +177,22 @@ def examine(
         for plugin in loaded
         for part in plugin.parts
     ]
-    return PackageReport(package, tuple(parts))
+    errors = {plugin.title: error for plugin in loaded if (error := _command_error(plugin, package.kit))}
+    return PackageReport(package, tuple(parts), errors)
+
+
+def _command_error(plugin: LoadedPlugin, kit: Kit) -> str | None:
+    """Adds the commands of a plugin to an application of their own; returns why that fails."""
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    try:
+        kit.hook_of(plugin, "kit_commands")(app=app)
+        typer.main.get_command(app)  # reads the parameters of every command
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too, and parameters of a type that typer does not know
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def _examine_part(
@@ -176,7 +212,7 @@ def _examine_part(
         )
     except KitError as error:
         notes.append(str(error).splitlines()[0])
-    usable = report is not None and report.passed
+    usable = report is not None and report.passed and report.untried is None
     progress(f"{title}: what it claims and costs")
     measurements: list[Measurement] = []
     if timed and usable:
@@ -184,6 +220,6 @@ def _examine_part(
             measurements = measure(component, kit)
         except Exception as error:  # a size that no law tests; the report gets a note
             notes.append(f"could not be measured: {type(error).__name__}: {error}")
-    # Claims are only tested on a part that breaks no law.
+    # Claims are only tested on a part that keeps laws and breaks none.
     claims = claims_of(component, kit) if usable else []
     return PartReport(part, report, tuple(claims), tuple(measurements), "; ".join(notes))

@@ -1,7 +1,7 @@
 """What peers' users complained of, where plugins are concerned: each trap, and that nobody falls into it here.
 
 The traps are those of the project's list of facts; others of that list are tested where they belong: denormals, dropout
-and data order in tests/training, YAML in tests/recipe, checkpoints in tests/runs.
+and data order in tests/training, YAML in tests/recipe, checkpoints in tests/checkpoints.
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from kit import (
     KVCache,
     MultiHeadAttention,
     MultiHeadOptions,
+    RecurrentCache,
+    repeat_kv,
 )
 
 
@@ -143,6 +145,49 @@ class KeepsItsRows(Broken):
 
     def start(self) -> Cache:
         return _Stubborn() if self.dims.memory is None else super().start()
+
+
+class CountsAlongTheCache(Broken):
+    """Favours near keys by their index in the cache; that is their distance until beams share a row."""
+
+    breaks = ("attention.shared_beams",)
+    capabilities = Capabilities(supports_shared_beams=True)
+
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        scores = context.scores(q_BHQE, k_BGKE, self.scale)
+        if self.dims.memory is None:
+            index_K = torch.arange(scores.shape[-1], device=scores.device)
+            scores = scores - 0.3 * (index_K[-scores.shape[-2] :, None] - index_K).abs()
+        return context.masked_softmax(scores)
+
+
+class SumsUnderAutocast(Broken):
+    """Softmax of a number for each key, by running sums in the format of its values."""
+
+    breaks = ("attention.autocast_decoding",)
+    capabilities = Capabilities(masks=frozenset({"causal"}), positions=frozenset(), reads_memory=False)
+
+    def attention_weights(self, q_BHQE: Tensor, k_BGKE: Tensor, context: AttentionContext) -> Tensor:
+        scores_BHK = repeat_kv(k_BGKE, q_BHQE)[..., 0]
+        return context.masked_softmax(scores_BHK[:, :, None].expand(-1, -1, q_BHQE.shape[2], -1))
+
+    def start(self) -> Cache:
+        return RecurrentCache()
+
+    def forward(
+        self, x: Tensor, memory: Tensor | None, context: AttentionContext, state: Cache | None = None
+    ) -> Tensor:
+        if not isinstance(state, RecurrentCache):
+            return super().forward(x, memory, context, None)
+        q, k, v = self.project(x, memory, context, None)
+        weights = k[..., :1].exp()
+        if context.queries.padding_mask is not None:
+            weights = weights * context.queries.padding_mask[:, None, :, None]
+        new = torch.cat([weights * v, weights], -1).cumsum(2)
+        total = new + state.values["sum"] if state.values else new
+        state.values = {"sum": total[:, :, -1:]}
+        out = repeat_kv(total[..., :-1] / total[..., -1:].clamp(min=1e-30), q)
+        return self.project_output(context.queries.from_heads(out), x)
 
 
 class Secretive(Broken):

@@ -215,6 +215,22 @@ class KeepsItsRows(BrokenStack):
         return _Stubborn(state.parts)
 
 
+class _Mixing(TransformerCache):
+    def evict_except(self, tokens_BK: Tensor) -> None:
+        super().evict_except(tokens_BK.flip(1))
+
+
+class MixesKeptTokens(BrokenStack):
+    """Keeps the tokens that beams descend from, in another order than they are told of."""
+
+    breaks = ("stack.shared_beams",)
+
+    def start(self) -> Cache:
+        state = super().start()
+        assert isinstance(state, TransformerCache)
+        return _Mixing(state.parts)
+
+
 class Shy(BrokenStack):
     breaks = ("stack.observed",)
 
