@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from kit import Kit, Model
-from kit.weights.weight_map import WeightMap
 from kit_data.bank import BankData, BankOptions
+from kit_exchange.weight_map import WeightMap
 from kit_inspect import embedding_geometry as geometry
 from kit_inspect.embedding_geometry import draw
 from kit_inspect.static_vectors import word2vec

@@ -5,14 +5,35 @@ Exit codes follow pytest's: 2 for wrong input, 3 for a broken plugin, 4 for a co
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+MAX_LINE = 2_000
+"""The longest line of a message, in characters; the middle of a longer one is left out."""
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Characters without a glyph that Unicode counts as letters, marks or symbols."""
+
+
+def printable(text: str) -> str:
+    """A message with its long lines cut, and every character that cannot be seen escaped and named."""
+    lines = [line if len(line) <= MAX_LINE else f"{line[:1500]} ... {line[-400:]}" for line in text.split("\n")]
+    odd = [each for each in dict.fromkeys("".join(lines)) if not each.isprintable() or _BLANK.match(each)]
+    escapes = {ord(each): each.encode("unicode_escape").decode() for each in odd}
+    named = [f"{escapes[ord(each)]} ({unicodedata.name(each, 'CONTROL CODE')})" for each in odd if each not in "\t\r"]
+    if named:
+        lines.append(f"    it holds what cannot be seen: {', '.join(named[:4])}; delete it unless it is meant")
+    return "\n".join(lines).translate(escapes)
 
 
 class KitError(Exception):
     """A mistake with an explanation; `exit_code` is the exit code of `kit`."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class PluginError(KitError):
@@ -52,8 +73,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.source or 'recipe'}:{self.line}" if self.line is not None else (self.source or "recipe")
-        text = f"{where}: {self.dotted}: {self.message}" if self.path else f"{where}: {self.message}"
-        return f"{text}\n    {self.hint}" if self.hint else text
+        where = (f"{where}: {self.dotted}" if self.path else where).replace("\n", "\\n")
+        return printable(f"{where}: {self.message}\n    {self.hint}" if self.hint else f"{where}: {self.message}")
 
 
 class RecipeError(KitError):

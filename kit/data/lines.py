@@ -14,7 +14,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from kit.contracts.data import Example
 from kit.data.cache_folder import atomic_folder, cache_folder
 from kit.data.paths import DataError
 
+T = TypeVar("T")
 CHUNK = 1 << 22
 VERSION = 1  # goes up when the files of an index change meaning
 
@@ -194,6 +195,13 @@ class Lines(Sequence[str]):
             count += self._map[start : min(end, start + (1 << 20))].count(b"\n")
         return count
 
+    def parse(self, index: int, parse: Callable[[str], T]) -> T:
+        """One line as `parse` reads it; its ValueError becomes a DataError with the line."""
+        try:
+            return parse(self[index])
+        except ValueError as error:
+            raise self.error(index, str(error)) from error
+
     def error(self, index: int, message: str, hint: str | None = None) -> DataError:
         """A DataError for one line."""
         return DataError(message, path=self.path, line=self.line_number(index), hint=hint)
@@ -229,11 +237,7 @@ class ParsedLines(Sequence[Example]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        at = index % len(self) + self.first
-        try:
-            return self.parse(self.lines[at])
-        except ValueError as error:
-            raise self.error(index, str(error)) from error
+        return self.lines.parse(index % len(self) + self.first, self.parse)
 
     def error(self, index: int, message: str) -> DataError:
         """A DataError for one example, with its file and line."""

@@ -85,7 +85,7 @@ def _devices(training: TrainingSection) -> Iterator[Problem]:
 
 
 def _tensor(choices: RecipeParts) -> Iterator[Problem]:
-    training, where = choices.training, ("training", "tensor")
+    training, where = choices.training, ("training", "tensor_parallel")
     tensor, devices = training.tensor_parallel, training.devices
     if tensor == 1:
         return

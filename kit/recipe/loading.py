@@ -48,27 +48,27 @@ def merge(base: Node | None, over: Node, field_type: FieldType) -> Node:
     if not isinstance(lower, MappingNode) or not _same_part(lower, over, field_type):
         return over
     entries = dict(lower.entries)
-    both = MappingNode(over.place, {**lower.entries, **over.entries})
+    both = MappingNode(over.location, {**lower.entries, **over.entries})
     for key, entry in over.entries.items():
         below = entries.get(key)
         if below is not None and isinstance(entry.node, ScalarNode) and entry.node.value is None:
             del entries[key]
         else:
             merged = merge(below.node if below else None, entry.node, child_type(field_type, both, key))
-            entries[key] = Entry(entry.place, merged)
-    return MappingNode(over.place, entries)
+            entries[key] = Entry(entry.location, merged)
+    return MappingNode(over.location, entries)
 
 
 def as_mapping(node: Node) -> Node:
     """A scalar node that holds an options or section object, as a mapping; other nodes unchanged."""
     if isinstance(node, ScalarNode) and isinstance(node.value, BaseModel):
-        return from_plain(explicit_fields(node.value), node.place)
+        return from_plain(explicit_fields(node.value), node.location)
     return node
 
 
 def expand_shorthand(node: ScalarNode) -> MappingNode:
     """Expands `norm: rms` to `norm: {use: rms}`."""
-    return MappingNode(node.place, {"use": Entry(node.place, node)})
+    return MappingNode(node.location, {"use": Entry(node.location, node)})
 
 
 def child_type(field_type: FieldType, node: MappingNode, key: str) -> FieldType:
@@ -117,20 +117,20 @@ def resolve_extends(root: MappingNode, path: Path, field_type: FieldType) -> Map
     while (entry := root.entries.get("extends")) is not None:
         node = entry.node
         if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
-            raise _refusal("wanted the path of another recipe, such as `extends: base.yaml`", entry.place)
+            raise _refusal("wanted the path of another recipe, such as `extends: base.yaml`", entry.location)
         path = path.parent / node.value
         if not _may_read(path, folder):
             raise _refusal(
                 f"found {node.value}, which lies outside {folder.resolve()}, the recipe's folder, and the current one",
-                node.place,
+                node.location,
                 HINT,
             )
         if _resolved(path) in seen:
-            raise _refusal(f"found {node.value}, which extends this recipe in turn: that is a circle", node.place)
+            raise _refusal(f"found {node.value}, which extends this recipe in turn: that is a circle", node.location)
         if len(layers) >= MAX_EXTENDS:
-            raise _refusal(f"found more than {MAX_EXTENDS} recipes that extend each other in a row", node.place)
+            raise _refusal(f"found more than {MAX_EXTENDS} recipes that extend each other in a row", node.location)
         seen.append(_resolved(path))
-        root = read_yaml(_bytes(path, node.place), str(path))
+        root = read_yaml(_bytes(path, node.location), str(path))
         layers.append(_without_extends(root))
     result = layers[-1]
     for layer in reversed(layers[:-1]):
@@ -154,9 +154,9 @@ def _bytes(path: Path, wanted_by: SourceLocation) -> bytes:
 
 
 def _unreadable(path: Path, message: str, wanted_by: SourceLocation) -> RecipeError:
-    place = wanted_by if wanted_by.source is not None else SourceLocation(str(path))
+    location = wanted_by if wanted_by.source is not None else SourceLocation(str(path))
     steps = ("extends",) if wanted_by.source is not None else ()
-    return RecipeError([Problem(message, steps, place.source, place.line, _similar_file(path))])
+    return RecipeError([Problem(message, steps, location.source, location.line, _similar_file(path))])
 
 
 def _similar_file(path: Path) -> str | None:
@@ -187,8 +187,8 @@ def _may_read(path: Path, folder: Path) -> bool:
         return True  # an invalid path; reading it raises the error
 
 
-def _refusal(message: str, place: SourceLocation, hint: str | None = None) -> RecipeError:
-    return RecipeError([Problem(message, ("extends",), place.source, place.line, hint)])
+def _refusal(message: str, location: SourceLocation, hint: str | None = None) -> RecipeError:
+    return RecipeError([Problem(message, ("extends",), location.source, location.line, hint)])
 
 
 _FORM = "wanted a path, = and a value, such as model.width=512 or model.encoder.layers[0].norm=rms"
@@ -217,13 +217,13 @@ class _Change:
     """The current override, for messages."""
 
     def __init__(self, source: str, path: NodePath) -> None:
-        self.place = SourceLocation(source)
+        self.location = SourceLocation(source)
         self.path = path
 
     def refuse(self, message: str, rest: NodePath, hint: str | None = None) -> NoReturn:
         """Raises RecipeError: the path cannot be followed beyond the steps before `rest`."""
         reached = self.path[: len(self.path) - len(rest)]
-        raise RecipeError([Problem(message, reached, self.place.source, hint=hint)])
+        raise RecipeError([Problem(message, reached, self.location.source, hint=hint)])
 
 
 def _parse(text: str, source: str) -> tuple[NodePath, Node]:
@@ -250,7 +250,7 @@ def _set(
         removed = isinstance(value, ScalarNode) and value.value is None and node is not None
         return None if removed else merge(node, value, field_type)
     step, rest = path[0], tuple(path[1:])
-    node = MappingNode(change.place) if node is None and isinstance(step, str) else node
+    node = MappingNode(change.location) if node is None and isinstance(step, str) else node
     node = as_mapping(node) if node is not None else None
     if isinstance(step, int):
         return _set_item(node, step, rest, value, field_type, change)
@@ -260,7 +260,7 @@ def _set(
         found = "a list" if isinstance(node, ListNode) else yaml_spelling(node.value if node else None)
         change.refuse(f"found {found}, which has nothing called '{step}'", (step, *rest), _index_hint(node, step))
     if not rest:
-        return merge(node, MappingNode(node.place, {step: Entry(change.place, value)}), field_type)
+        return merge(node, MappingNode(node.location, {step: Entry(change.location, value)}), field_type)
     child = _set(node.get(step), rest, value, child_type(field_type, node, step), change)
     return node.with_entry(step, Entry(_key_place(node, step, child, change), child) if child is not None else None)
 
@@ -275,13 +275,13 @@ def _set_item(
         change.refuse(f"found a list of {len(node.items)}, which has no [{index}]", (index, *rest), last)
     child = _set(node.items[index], rest, value, descend(field_type, index), change)
     items = [*node.items[:index], *([child] if child is not None else []), *node.items[index + 1 :]]
-    return ListNode(node.place, items)
+    return ListNode(node.location, items)
 
 
 def _key_place(node: MappingNode, step: str, child: Node | None, change: _Change) -> SourceLocation:
     """The location of the key; the override's, if everything below the key comes from it."""
-    kept = isinstance(child, MappingNode) and any(entry.place != change.place for entry in child.entries.values())
-    return node.entries[step].place if step in node.entries and kept else change.place
+    kept = isinstance(child, MappingNode) and any(entry.location != change.location for entry in child.entries.values())
+    return node.entries[step].location if step in node.entries and kept else change.location
 
 
 def _index_hint(node: Node | None, step: str) -> str | None:
@@ -297,8 +297,8 @@ class Loaded:
 
     def locate(self, path: NodePath) -> tuple[str | None, int | None]:
         """The source and line of the value at a path, or of its nearest ancestor in the file."""
-        place = locate(self.root, path)
-        return place.source, place.line
+        location = locate(self.root, path)
+        return location.source, location.line
 
     def locate_problem(self, problem: Problem) -> Problem:
         """Adds the source and line of its path to a problem that has none."""
@@ -344,8 +344,8 @@ def _read(source: FilePath | str | Mapping[str, Any] | Recipe, bound: type[Recip
 def _located(root: MappingNode, problem: Problem) -> Problem:
     if problem.source is not None or problem.line is not None:
         return problem
-    place = locate(root, problem.path)
-    return replace(problem, source=place.source, line=place.line)
+    location = locate(root, problem.path)
+    return replace(problem, source=location.source, line=location.line)
 
 
 def _first(problems: Sequence[Problem]) -> list[Problem]:
@@ -363,11 +363,11 @@ def _first(problems: Sequence[Problem]) -> list[Problem]:
 
 def _causes_first(problems: Sequence[Problem]) -> list[Problem]:
     """Moves missing keys after unknown keys of the same mapping, since one of those may be misspelt."""
-    unknown = {problem.path[:-1]: place for place, problem in enumerate(problems) if isinstance(problem, UnknownKey)}
+    unknown = {problem.path[:-1]: index for index, problem in enumerate(problems) if isinstance(problem, UnknownKey)}
 
     def order(placed: tuple[int, Problem]) -> tuple[int, bool]:
-        place, problem = placed
+        index, problem = placed
         is_missing = isinstance(problem, MissingKey)
-        return max(place, unknown.get(problem.path[:-1], place)) if is_missing else place, is_missing
+        return max(index, unknown.get(problem.path[:-1], index)) if is_missing else index, is_missing
 
     return [problem for _, problem in sorted(enumerate(problems), key=order)]

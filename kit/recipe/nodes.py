@@ -30,14 +30,14 @@ class ScalarNode:
     """A number, string, boolean or null, or an options object in a recipe written in Python."""
 
     value: Any
-    place: SourceLocation
+    location: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
     """A list."""
 
-    place: SourceLocation
+    location: SourceLocation
     items: list[Node] = field(default_factory=list)
 
 
@@ -45,7 +45,7 @@ class ListNode:
 class Entry:
     """The value of a key, and the location of the key."""
 
-    place: SourceLocation
+    location: SourceLocation
     node: Node
 
 
@@ -53,7 +53,7 @@ class Entry:
 class MappingNode:
     """A mapping from names to values, in source order."""
 
-    place: SourceLocation
+    location: SourceLocation
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def get(self, key: str) -> Node | None:
@@ -68,7 +68,7 @@ class MappingNode:
             entries.pop(key, None)
         else:
             entries[key] = entry
-        return MappingNode(self.place, entries)
+        return MappingNode(self.location, entries)
 
 
 Node: TypeAlias = ScalarNode | ListNode | MappingNode
@@ -83,38 +83,40 @@ def to_plain(node: Node) -> Any:
     return node.value
 
 
-def from_plain(value: Any, place: SourceLocation, depth: int = 0) -> Node:
+def from_plain(value: Any, location: SourceLocation, depth: int = 0) -> Node:
     """A tree of plain values with one location; anything but a mapping, list or tuple is a scalar."""
     if depth > MAX_DEPTH:
-        raise RecipeError([Problem(TOO_DEEP, source=place.source, line=place.line)])
+        raise RecipeError([Problem(TOO_DEEP, source=location.source, line=location.line)])
     if isinstance(value, Mapping):
         odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
-            raise RecipeError([Problem(f"found {odd!r} as a key, wanted a name", source=place.source, line=place.line)])
-        entries = {key: Entry(place, from_plain(item, place, depth + 1)) for key, item in value.items()}
-        return MappingNode(place, entries)
+            raise RecipeError(
+                [Problem(f"found {odd!r} as a key, wanted a name", source=location.source, line=location.line)]
+            )
+        entries = {key: Entry(location, from_plain(item, location, depth + 1)) for key, item in value.items()}
+        return MappingNode(location, entries)
     if isinstance(value, list | tuple):
-        return ListNode(place, [from_plain(item, place, depth + 1) for item in value])
-    return ScalarNode(value, place)
+        return ListNode(location, [from_plain(item, location, depth + 1) for item in value])
+    return ScalarNode(value, location)
 
 
 def follow(root: Node, path: NodePath) -> Iterator[tuple[SourceLocation, Node]]:
     """Yields each node along a path with the location of its key, as far as the tree goes."""
     node = root
-    yield root.place, root
+    yield root.location, root
     for step in path:
         if isinstance(node, MappingNode) and isinstance(step, str) and step in node.entries:
             entry = node.entries[step]
-            place, node = entry.place, entry.node
+            location, node = entry.location, entry.node
         elif isinstance(node, ListNode) and isinstance(step, int) and 0 <= step < len(node.items):
             node = node.items[step]
-            place = node.place
+            location = node.location
         else:
             return
-        yield place, node
+        yield location, node
 
 
 def locate(root: Node, path: NodePath) -> SourceLocation:
     """Where the value at a path was written; for a path that is not there, where its nearest ancestor was."""
-    place, node = list(follow(root, path))[-1]
-    return node.place if isinstance(node, ScalarNode) else place
+    location, node = list(follow(root, path))[-1]
+    return node.location if isinstance(node, ScalarNode) else location

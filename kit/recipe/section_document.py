@@ -24,7 +24,7 @@ S = TypeVar("S", bound=Section)
 
 @dataclass(frozen=True)
 class SectionDocument(Generic[S]):
-    """A file that was read, with the place of every key."""
+    """A file that was read, with the source location of every key."""
 
     root: MappingNode
     schema: type[S]
@@ -70,5 +70,5 @@ def _validated(root: MappingNode, schema: type[S]) -> S:
 def _located(root: MappingNode, problem: Problem) -> Problem:
     if problem.source:
         return problem
-    place = locate(root, problem.path)
-    return replace(problem, source=place.source, line=place.line)
+    location = locate(root, problem.path)
+    return replace(problem, source=location.source, line=location.line)

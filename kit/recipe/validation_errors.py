@@ -24,7 +24,7 @@ from kit.recipe.schema_path import (
     with_article,
 )
 from kit.recipe.slot_schema import PART_STEP, UNION_STEP, BoundSlot
-from kit.recipe.yaml_reader import ScalarError, resolve, yaml_spelling
+from kit.recipe.yaml_reader import ScalarError, resolve, short, yaml_spelling
 
 Location = tuple[str | int, ...]
 
@@ -154,7 +154,7 @@ def found(value: Any) -> str:
 
 
 def _listed(keys: list[Any]) -> str:
-    return ", ".join([str(key)[:40] for key in keys[:4]] + (["..."] if len(keys) > 4 else []))
+    return ", ".join([short(str(key)) for key in keys[:4]] + (["..."] if len(keys) > 4 else []))
 
 
 def _hint(value: Any, field_type: FieldType, words: str) -> str | None:
@@ -168,7 +168,7 @@ def _hint(value: Any, field_type: FieldType, words: str) -> str | None:
         if "number" in words and _is_number(value):
             return f"write {value.replace('_', '')}, without {'underscores' if '_' in value else 'quotes'}"
         if words.startswith("a list"):
-            return f"write [{value[:40]}]"
+            return f"write [{short(value)}]"
     if isinstance(value, float) and "whole number" in words and value.is_integer() and abs(value) < 1e15:
         return f"write {int(value)}"
     return None

@@ -63,9 +63,13 @@ def yaml_spelling(value: Plain) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = f"'{value}'" if isinstance(value, str) else str(value)
-    text = text.replace("\n", "\\n")
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return short(f"'{value}'" if isinstance(value, str) else str(value), 60)
+
+
+def short(text: str, most: int = 40) -> str:
+    """A text in one line, cut to a number of characters."""
+    text = text[: most + 1].replace("\n", "\\n")
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def control_character(text: str) -> str | None:
@@ -124,19 +128,19 @@ class TreeBuilder:
     def take(self, event: yaml.Event) -> None:
         """Handle the next event."""
         mark = event.start_mark
-        place = SourceLocation(self.source, mark.line + 1 if self.lines and mark is not None else None)
+        location = SourceLocation(self.source, mark.line + 1 if self.lines and mark is not None else None)
         if isinstance(event, yaml.DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:
-                self._stop("found a second document (after `---`), wanted one recipe in a file", place)
+                self._stop("found a second document (after `---`), wanted one recipe in a file", location)
         elif isinstance(event, yaml.CollectionStartEvent):
-            self._start(event, place)
+            self._start(event, location)
         elif isinstance(event, yaml.CollectionEndEvent):
             self._end()
         elif isinstance(event, yaml.AliasEvent):
-            self._alias(str(event.anchor), place)
+            self._alias(str(event.anchor), location)
         elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event, place)
+            self._scalar(event, location)
 
     def finish(self) -> Node:
         """The complete tree."""
@@ -148,16 +152,16 @@ class TreeBuilder:
             raise RecipeError(self.problems)
         return self.root
 
-    def _start(self, event: yaml.CollectionStartEvent, place: SourceLocation) -> None:
-        self._refuse_tag(event.tag, place)
-        self._count_values(1, place)
+    def _start(self, event: yaml.CollectionStartEvent, location: SourceLocation) -> None:
+        self._refuse_tag(event.tag, location)
+        self._count_values(1, location)
         if len(self._open) >= MAX_DEPTH:
-            self._stop(TOO_DEEP, place)
+            self._stop(TOO_DEEP, location)
         if self._awaits_key():
-            self._stop("found a list or mapping as a key, wanted a name", place)
+            self._stop("found a list or mapping as a key, wanted a name", location)
         if event.anchor is not None:
             self._anchors.pop(event.anchor, None)
-        node = MappingNode(place) if isinstance(event, yaml.MappingStartEvent) else ListNode(place)
+        node = MappingNode(location) if isinstance(event, yaml.MappingStartEvent) else ListNode(location)
         self._open.append(_OpenCollection(node, event.anchor, self._count - 1, len(self._open) + 1))
 
     def _end(self) -> None:
@@ -168,72 +172,72 @@ class TreeBuilder:
         self._note_depth(done.deepest)
         self._place(done.node)
 
-    def _alias(self, name: str, place: SourceLocation) -> None:
+    def _alias(self, name: str, location: SourceLocation) -> None:
         if any(level.anchor == name for level in self._open):
-            self._stop(f"found *{name} inside the value that &{name} names: it would contain itself", place)
+            self._stop(f"found *{name} inside the value that &{name} names: it would contain itself", location)
         anchor = self._anchors.get(name)
         if anchor is None:
-            self._problem(f"found *{name}, but nothing before it is marked &{name}", place)
-            self._add_key_or_value(ScalarNode(None, place), place)
+            self._problem(f"found *{name}, but nothing before it is marked &{name}", location)
+            self._add_key_or_value(ScalarNode(None, location), location)
             return
-        self._count_values(anchor.size, place)
+        self._count_values(anchor.size, location)
         if len(self._open) + anchor.height > MAX_DEPTH:
-            self._stop(f"{TOO_DEEP}, through *{name}", place)
+            self._stop(f"{TOO_DEEP}, through *{name}", location)
         self._note_depth(len(self._open) + anchor.height)
-        self._add_key_or_value(anchor.node, place)
+        self._add_key_or_value(anchor.node, location)
 
-    def _scalar(self, event: yaml.ScalarEvent, place: SourceLocation) -> None:
-        self._refuse_tag(event.tag, place)
-        self._count_values(1, place)
-        node = ScalarNode(self._value(event, place), place)
+    def _scalar(self, event: yaml.ScalarEvent, location: SourceLocation) -> None:
+        self._refuse_tag(event.tag, location)
+        self._count_values(1, location)
+        node = ScalarNode(self._value(event, location), location)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchor(node, 1, 0)
-        self._add_key_or_value(node, place)
+        self._add_key_or_value(node, location)
 
-    def _value(self, event: yaml.ScalarEvent, place: SourceLocation) -> Plain:
+    def _value(self, event: yaml.ScalarEvent, location: SourceLocation) -> Plain:
         unwanted = control_character(event.value)
         if unwanted is not None:
-            self._problem(f"found the control character {unwanted} in a text, wanted printable text", place)
+            self._problem(f"found the control character {unwanted} in a text, wanted printable text", location)
             return None
         if event.style:
             return str(event.value)
         try:
             return resolve(event.value)
         except ScalarError as error:
-            self._problem(str(error), place)
+            self._problem(str(error), location)
             return None
 
-    def _add_key_or_value(self, node: Node, place: SourceLocation) -> None:
+    def _add_key_or_value(self, node: Node, location: SourceLocation) -> None:
         if not self._awaits_key():
             self._place(node)
         elif not isinstance(node, ScalarNode):
-            self._stop("found a list or mapping as a key, wanted a name", place)
+            self._stop("found a list or mapping as a key, wanted a name", location)
         elif not isinstance(node.value, str):
-            self._refuse_key(yaml_spelling(node.value), place)
+            self._refuse_key(yaml_spelling(node.value), location)
         elif len(node.value) > MAX_KEY_CHARACTERS:
-            self._refuse_key(f"a text of {len(node.value)} characters", place)
+            self._refuse_key(f"a text of {len(node.value)} characters", location)
         else:
-            self._key(node.value, place)
+            self._key(node.value, location)
 
-    def _key(self, key: str, place: SourceLocation) -> None:
+    def _key(self, key: str, location: SourceLocation) -> None:
         level = self._open[-1]
         assert isinstance(level.node, MappingNode)
-        level.key, level.key_place, level.refused = key, place, False
+        level.key, level.key_place, level.refused = key, location, False
         if key == "<<":
             hint = "to build on another recipe write `extends: other.yaml`; to repeat a value write *its_anchor"
-            self._problem("found the merge key <<, which recipes do not have", place, hint)
+            self._problem("found the merge key <<, which recipes do not have", location, hint)
             level.refused = True
         elif key in level.node.entries:
-            first = level.node.entries[key].place.line
+            first = level.node.entries[key].location.line
             earlier = f" (first on line {first})" if first is not None else ""
-            self._problem(f"found the key '{_short(key)}' twice{earlier}", place, "keep one of the two")
+            self._problem(f"found the key '{short(key)}' twice{earlier}", location, "keep one of the two")
             level.refused = True
 
-    def _refuse_key(self, found: str, place: SourceLocation) -> None:
+    def _refuse_key(self, found: str, location: SourceLocation) -> None:
         level = self._open[-1]
         hint = None if found.startswith("a text") else "put it in quotes if it is meant as a name"
-        self._problem(f"found {found} as a key, wanted a name", place, hint)
-        level.key, level.key_place, level.refused = "", place, True
+        self._problem(f"found {found} as a key, wanted a name", location, hint)
+        level.key, level.key_place, level.refused = "", location, True
 
     def _place(self, node: Node) -> None:
         if not self._open:
@@ -255,16 +259,16 @@ class TreeBuilder:
         if self._open:
             self._open[-1].deepest = max(self._open[-1].deepest, depth)
 
-    def _count_values(self, values: int, place: SourceLocation) -> None:
+    def _count_values(self, values: int, location: SourceLocation) -> None:
         self._count += values
         if self._count > MAX_VALUES:
             self._stop(
-                f"found more than {MAX_VALUES:,} values, aliases counted as often as they repeat something", place
+                f"found more than {MAX_VALUES:,} values, aliases counted as often as they repeat something", location
             )
 
-    def _refuse_tag(self, tag: str | None, place: SourceLocation) -> None:
+    def _refuse_tag(self, tag: str | None, location: SourceLocation) -> None:
         if tag is not None:
-            self._problem(f"found the tag {_short(tag)}: recipes hold plain values only", place, "leave the tag out")
+            self._problem(f"found the tag {short(tag)}: recipes hold plain values only", location, "leave the tag out")
 
     def _path(self) -> NodePath:
         return tuple(
@@ -273,18 +277,14 @@ class TreeBuilder:
             if isinstance(level.node, ListNode) or level.key is not None
         )
 
-    def _problem(self, message: str, place: SourceLocation, hint: str | None = None) -> None:
-        self.problems.append(Problem(message, self._path(), place.source, place.line, hint))
+    def _problem(self, message: str, location: SourceLocation, hint: str | None = None) -> None:
+        self.problems.append(Problem(message, self._path(), location.source, location.line, hint))
         if len(self.problems) >= MAX_PROBLEMS:
             raise RecipeError(self.problems)
 
-    def _stop(self, message: str, place: SourceLocation) -> NoReturn:
-        self.problems.append(Problem(message, source=place.source, line=place.line))
+    def _stop(self, message: str, location: SourceLocation) -> NoReturn:
+        self.problems.append(Problem(message, source=location.source, line=location.line))
         raise RecipeError(self.problems)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 MAX_RECIPE_BYTES = 200_000
@@ -341,10 +341,10 @@ def _decode(content: bytes, source: str) -> str:
 def _mapping(node: Node, source: str) -> MappingNode:
     if isinstance(node, MappingNode):
         if not node.entries:
-            _refuse(source, node.place.line, "the recipe is empty, wanted at least a name and a model")
+            _refuse(source, node.location.line, "the recipe is empty, wanted at least a name and a model")
         return node
     found = "a list" if isinstance(node, ListNode) else "a single value"
-    _refuse(source, node.place.line, f"found {found}, wanted a recipe: keys with values, such as `name: first`")
+    _refuse(source, node.location.line, f"found {found}, wanted a recipe: keys with values, such as `name: first`")
 
 
 def _explain(error: yaml.MarkedYAMLError) -> str:

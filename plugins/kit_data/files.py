@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from kit import Data, Lines, Split, digest_of, find_file
+from kit_data.records import LINE_ENDS
 
 
 class FileData(Data):
@@ -29,3 +30,10 @@ class FileData(Data):
     def find(self, name: str) -> Path:
         """The path of a file name in the recipe."""
         return find_file(name, self.folder)
+
+    def lines(self, path: Path, quoted: bool = False) -> Lines:
+        """The records of a file; one whose lines end with a carriage return alone would be a single record."""
+        lines = Lines(path, quoted=quoted)
+        if len(lines) == 1 and not quoted and "\r" in lines[0]:
+            raise lines.error(0, f"a carriage return was found inside the only line; {LINE_ENDS}")
+        return lines

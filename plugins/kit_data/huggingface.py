@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, get_args, overload
 from pydantic import model_validator
 
 from kit import Data, DataError, Example, Options, Split, Task, digest_of
-from kit_data.records import nested_value
+from kit_data.records import nested_value, quoted
 
 
 class HuggingfaceOptions(Options):
@@ -68,11 +68,11 @@ class HuggingfaceData(Data):
         dataset = self._load()
         name = getattr(self.options, split)
         if name not in dataset:
-            raise DataError(f"no split {name!r} in the dataset {self.options.dataset}; there are: {', '.join(dataset)}")
+            raise DataError(f"no split {name!r} in the dataset {self.options.dataset}; there are: {quoted(dataset)}")
         rows = dataset[name]
         for column in filter(None, (self.options.source, self.options.target, self.options.text, self.options.label)):
             if column.split(".")[0] not in rows.column_names:
-                found = ", ".join(rows.column_names)
+                found = quoted(rows.column_names)
                 raise DataError(f"no column {column!r} in the dataset {self.options.dataset}; there are: {found}")
         return DatasetRows(rows, self.options)
 

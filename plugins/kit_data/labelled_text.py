@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +12,7 @@ from pydantic import Field as Constraint
 
 from kit import DataError, Example, Lines, Options, ParsedLines, Split, Task
 from kit_data.files import FileData
-from kit_data.records import ColumnReader, Field, Format, JsonReader, Reader, format_of, split_cells
+from kit_data.records import ColumnReader, Field, Format, JsonReader, Reader, format_of, quoted, split_cells
 
 
 class LabelledTextOptions(Options):
@@ -49,7 +50,7 @@ class LabelledTextData(FileData):
         if file_name is None:
             raise DataError(f"there is no {split} split: name its file", hint=f"{split}: …")
         path = self.find(file_name)
-        return [Lines(path, quoted=self._format(path) == "csv")]
+        return [self.lines(path, quoted=self._format(path) == "csv")]
 
     def open(self, split: Split) -> Sequence[Example]:
         """The examples of a split."""
@@ -74,11 +75,10 @@ class LabelledTextData(FileData):
         if all(isinstance(field, int) and field >= 1 for field in fields):
             columns = (int(fields[0]) - 1, int(fields[1]) - 1)
             return ColumnReader(file_format, columns, names, 2 if not label and not text else None), 0
-        header = split_cells(lines[0], file_format)
+        header = lines.parse(0, partial(split_cells, file_format=file_format))
         for field in fields:
             if field not in header:
-                found = ", ".join(map(repr, header))
-                raise lines.error(0, f"a header with the column {field!r} was wanted, found {found}")
+                raise lines.error(0, f"a header with the column {field!r} was wanted, found {quoted(header)}")
         columns = (header.index(str(fields[0])), header.index(str(fields[1])))
         return ColumnReader(file_format, columns, names, len(header)), 1
 

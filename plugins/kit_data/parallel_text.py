@@ -57,8 +57,8 @@ class ParallelTextData(FileData):
         if file_names is None:
             raise DataError(f"there is no {split} split: name its files", hint=f"{split}: {{source: …, target: …}}")
         if isinstance(file_names, str):
-            return [Lines(self.find(file_names))]
-        source, target = Lines(self.find(file_names.source)), Lines(self.find(file_names.target))
+            return [self.lines(self.find(file_names))]
+        source, target = self.lines(self.find(file_names.source)), self.lines(self.find(file_names.target))
         if len(source) != len(target):
             shorter, longer = sorted((source, target), key=len)
             raise DataError(

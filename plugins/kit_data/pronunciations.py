@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from kit import Data, DataError, Example, Options, Split, Task, digest_of
+from kit_data.records import quoted
 
 ENTRY = re.compile(r"^([^\s()]+)(?:\(\d+\))? ((?:[A-Z]+[0-2]? ?)+)$")
 
@@ -73,7 +74,7 @@ def read_dictionary(path: Path, stress: bool, marks: bool) -> dict[str, list[str
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         entry = ENTRY.match(line.partition(" #")[0].rstrip())
         if entry is None:
-            raise DataError(f"a word and its phonemes were wanted, found {line[:60]!r}", path=path, line=number)
+            raise DataError(f"a word and its phonemes were wanted, found {quoted([line])}", path=path, line=number)
         word, phonemes = entry[1], entry[2]
         if not marks and not re.fullmatch("[a-z']+", word):
             continue

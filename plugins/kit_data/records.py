@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -14,6 +15,9 @@ from kit import DataError
 Format = Literal["tsv", "csv", "jsonl", "scan"]
 Field = str | int
 """A JSON key, a column name of a header, or a column number from 1."""
+
+
+LINE_ENDS = "lines that end with LF or CR LF were wanted\n    if they end with CR: tr '\\r' '\\n' < OLD > NEW"
 
 
 class Reader(Protocol):
@@ -69,6 +73,10 @@ class JsonReader:
             value = json.loads(record)
         except json.JSONDecodeError as error:
             raise ValueError(f"an object of JSON was wanted: {error.msg} at character {error.pos + 1}") from error
+        except RecursionError:
+            raise ValueError("an object of JSON was wanted, found one that is nested too deep to be read") from None
+        except ValueError as error:  # Python refuses to convert thousands of digits
+            raise ValueError("a number of at most 4300 digits was wanted in JSON, found a longer one") from error
         return _nonblank(self.keys, [nested_value(value, key) for key in self.keys])
 
 
@@ -78,7 +86,7 @@ class ScanReader:
     def __call__(self, record: str) -> list[str]:
         """Source, target."""
         if not record.startswith("IN: ") or " OUT: " not in record:
-            raise ValueError(f"«IN: … OUT: …» was wanted, found {record[:60]!r}")
+            raise ValueError(f"«IN: … OUT: …» was wanted, found {quoted([record])}")
         source, _, target = record.removeprefix("IN: ").partition(" OUT: ")
         return _nonblank(("source", "target"), [source, target])
 
@@ -90,6 +98,8 @@ def split_cells(record: str, file_format: Literal["tsv", "csv"]) -> list[str]:
     try:
         return next(csv.reader([record], strict=True), [])
     except csv.Error as error:
+        if str(error).startswith("new-line"):
+            raise ValueError(f"a carriage return was found outside quotes; {LINE_ENDS}") from error
         raise ValueError(f"a record of CSV was wanted: {error}") from error
 
 
@@ -97,12 +107,28 @@ def nested_value(value: object, key: str) -> str:
     """The value of a key as a string; numbers and booleans are converted."""
     for step in key.split("."):
         if not isinstance(value, Mapping) or step not in value:
-            found = f"keys {', '.join(map(repr, value))}" if isinstance(value, Mapping) else type(value).__name__
+            found = f"keys {quoted(map(str, value))}" if isinstance(value, Mapping) else type(value).__name__
             raise ValueError(f"the key {key!r} was wanted, found {found}")
         value = value[step]
     if not isinstance(value, str | int | float):
         raise ValueError(f"a text was wanted at the key {key!r}, found {type(value).__name__}")
-    return str(value)
+    text = str(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = text[error.start].encode("unicode_escape").decode()
+        raise ValueError(
+            f"{half} alone was found at the key {key!r}, which is half of a surrogate pair; both were wanted, such as "
+            "\\ud83d\\ude00"
+        ) from error
+    return text
+
+
+def quoted(found: Iterable[str], most: int = 8, longest: int = 60) -> str:
+    """Pieces of a file for a message: the first of them in quotes, each in one line and cut."""
+    texts = list(islice(found, most + 1))
+    cut = (text if len(text) <= longest else f"{text[:longest]}..." for text in texts[:most])
+    return ", ".join([*(f"'{text}'".replace("\n", "\\n") for text in cut), *(["..."] if len(texts) > most else [])])
 
 
 def _nonblank(names: Sequence[str], texts: list[str]) -> list[str]:

@@ -23,7 +23,10 @@ class MaskedOptions(ScoringOptions):
 
 
 class MaskedHead(LanguageHead):
-    """norm(gelu(dense(x))), then vocabulary logits, as in BERT, RoBERTa, ALBERT and RoFormer."""
+    """norm(gelu(dense(x))), then vocabulary logits, as in BERT, RoBERTa and RoFormer.
+
+    ALBERT's head differs: it has the tanh approximation of GELU, and its dense layer leads to the width of the table.
+    """
 
     options_type = MaskedOptions
     options: MaskedOptions

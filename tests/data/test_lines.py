@@ -127,3 +127,18 @@ def test_a_record_that_cannot_be_parsed_is_named_with_file_and_line(tmp_path):
     assert len(examples) == 3
     with pytest.raises(DataError, match=r"a\.txt:4: a number was wanted, found 'x'"):
         examples[-1]
+
+
+def test_a_line_is_parsed_with_its_place_in_the_message(tmp_path):
+    lines = Lines(write(tmp_path / "a.csv", '"1\n"\n2\nx\n'), quoted=True)
+    assert lines.parse(0, len) == 4 and lines.parse(1, int) == 2
+    with pytest.raises(DataError, match=r"a\.csv:4: invalid literal for int"):
+        lines.parse(2, int)
+
+
+def test_text_of_a_file_in_a_message_is_cut_and_can_be_seen(tmp_path):
+    lines = Lines(write(tmp_path / "a.txt", "a\x1b[2Jb\u202ec\u200b" + "d" * 100_000 + "\n"))
+    said = str(lines.error(0, f"a number was wanted, found {lines[0]}"))
+    assert "found a\\x1b[2Jb\\u202ec\\u200bddd" in said and len(said) < 3_000
+    assert "\\x1b (CONTROL CODE), \\u202e (RIGHT-TO-LEFT OVERRIDE), \\u200b (ZERO WIDTH SPACE)" in said
+    assert all(each == "\n" or each.isprintable() for each in said)

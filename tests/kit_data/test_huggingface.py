@@ -43,9 +43,9 @@ def test_the_fingerprint_is_the_same_from_load_to_load(make, folder):
 
 
 def test_what_is_not_there_is_named_with_what_is(make, folder, monkeypatch):
-    with pytest.raises(DataError, match=r"no column 'txt' in the dataset reviews; there are: review, stars"):
+    with pytest.raises(DataError, match=r"no column 'txt' in the dataset reviews; there are: 'review', 'stars'"):
         make("huggingface", dataset=folder, text="txt").prepare()
-    with pytest.raises(DataError, match="no split 'test' in the dataset reviews; there are: train, dev"):
+    with pytest.raises(DataError, match="no split 'test' in the dataset reviews; there are: 'train', 'dev'"):
         make("huggingface", dataset=folder, text="review").open("test")
     with pytest.raises(DataError, match=r"row 0 of the dataset reviews: the key 'translation\.fr' was wanted"):
         make("huggingface", dataset=folder, text="translation.fr").open("train")[0]

@@ -14,9 +14,9 @@ from torch import nn
 
 from kit import BatchLayout, BuildContext, Dims, EncoderOutput, TokenBatch
 from kit.model.builder import ModelBuilder
-from kit.weights.weight_map import WeightMap
 from kit_attention.softmax import SoftmaxOptions
 from kit_embedding.token import TokenOptions
+from kit_exchange.weight_map import WeightMap
 from kit_feedforward.gelu import GeluOptions
 from kit_feedforward.relu import ReluOptions
 from kit_head.language import LanguageOptions

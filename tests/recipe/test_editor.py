@@ -95,7 +95,7 @@ def test_a_strangers_part_is_offered_with_its_words(editor: Draft202012Validator
     offered = json.dumps(schema["$defs"]["ModelSection"]["properties"]["norm"])
     assert '"faraway"' in offered and '"layer"' in offered
     options = next(each for name, each in schema["$defs"].items() if "faraway" in name.lower())
-    assert options["properties"]["epsilon"]["description"] == "What is added to the size, so that zeros stay zeros."
+    assert options["properties"]["epsilon"]["description"] == "The number that is added to the denominator."
 
 
 def _read(text: str) -> Any:

@@ -169,5 +169,5 @@ def test_several_mistakes_are_listed_and_endless_ones_are_cut() -> None:
 def test_a_value_of_an_override_has_no_line() -> None:
     node = read_value("{a: [1, 2e-5]}", "override 'x'")
     assert to_plain(node) == {"a": [1, 2e-5]}
-    assert node.place.source == "override 'x'"
-    assert node.place.line is None
+    assert node.location.source == "override 'x'"
+    assert node.location.line is None

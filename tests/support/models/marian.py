@@ -10,7 +10,7 @@ import transformers
 from torch import Tensor
 
 from kit import EncoderDecoder, Kit, SpecialTokenIds
-from kit.weights.weight_map import WeightMap
+from kit_exchange.weight_map import WeightMap
 
 KNOWN = Path(__file__).parents[3] / "recipes" / "known"
 END = 0

@@ -20,7 +20,7 @@ NEVER = ("docs", "kernels/cpp", "test_readme.py")
 """Tests of every page, and of C++, without which quick tests run."""
 MOST_FOLDERS = 6
 """Of those that a change touches, those with the most changed files; to collect the tests of all takes too long."""
-SECONDS = 70.0
+SECONDS = 60.0
 """After these, tests of what was changed are left out, and the end of the session says how many."""
 _STARTED = time.monotonic()
 

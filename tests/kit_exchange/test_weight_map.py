@@ -10,8 +10,8 @@ from models.tiny_models import build
 from torch import Tensor, nn
 
 from kit import KitError
-from kit.weights.weight_map import Rule, WeightMap
 from kit_attention.softmax import SoftmaxOptions
+from kit_exchange.weight_map import Rule, Tied, WeightMap, match_name
 
 
 class Tiny(nn.Module):
@@ -82,6 +82,69 @@ def test_left_over_tensors() -> None:
     WeightMap(weights=RULES, unused=["extra.{layer}"]).load(Tiny(), {**weights(), **extra})
 
 
+def tied(ours: str, theirs: str, advice: str = "write tie: none") -> list[Tied]:
+    return [Tied(ours=ours, theirs=theirs, otherwise=advice)]
+
+
+def test_a_tied_tensor_must_equal_what_it_is_tied_to() -> None:
+    found = weights()
+    with_head = WeightMap(weights=RULES, tied=tied("table", "head"))
+    with_head.load(Tiny(), {**found, "head": found["wte"].clone()})
+    with_head.load(Tiny(), found)
+    for head, by in (
+        (found["wte"] + 0.25, "by up to 0.25"),
+        (torch.zeros(4, 2), "in shape"),
+        (found["wte"] / 0, "by up to"),
+    ):
+        model = Tiny()
+        with pytest.raises(KitError) as caught:
+            with_head.load(model, {**found, "head": head})
+        assert str(caught.value).startswith(f"head of theirs differs {by}")
+        assert str(caught.value).endswith(" from table, which it is tied to here; write tie: none")
+        assert not model.table.any()
+
+
+def test_a_tied_tensor_that_a_rule_takes_is_not_compared() -> None:
+    first = Rule(ours="layers.1.bias", theirs="last")
+    model, found = Tiny(), {**weights(), "last": torch.full((3,), 7.0)}
+    del found["h.1.b"]
+    WeightMap(weights=[first, *RULES], tied=tied("layers.0.bias", "last")).load(model, found)
+    assert torch.equal(model.get_parameter("layers.1.bias"), found["last"])
+
+
+def test_a_tensor_tied_to_a_second_name_of_a_parameter() -> None:
+    model, found = Tiny(), weights()
+    model.same = model.table
+    WeightMap(weights=RULES, tied=tied("same", "head")).load(model, {**found, "head": found["wte"]})
+    with pytest.raises(KitError, match="head of theirs differs by up to 1 from same"):
+        WeightMap(weights=RULES, tied=tied("same", "head")).load(model, {**found, "head": found["wte"] + 1})
+
+
+def test_a_tensor_that_has_to_be_zero() -> None:
+    zero = WeightMap(weights=RULES, tied=tied("zero", "extra", "write bias: true"))
+    zero.load(Tiny(), {**weights(), "extra": torch.zeros(1, 3)})
+    with pytest.raises(KitError, match=r"extra of theirs differs by up to 0\.5 from zero.*; write bias: true"):
+        zero.load(Tiny(), {**weights(), "extra": torch.tensor([0.0, -0.5])})
+
+
+def test_placeholders_match_words_and_numbers() -> None:
+    assert match_name("moe.{expert}.{what}", "moe.11.w2") == {"expert": "11", "what": "w2"}
+    assert match_name("h.{layer}.{Kind}", "h.3.Norm_1") == {"layer": "3", "Kind": "Norm_1"}
+    assert match_name("h.{layer}.w", "h.first.w") is None and match_name("{a}.w", "b.c.w") is None
+
+
+def test_experts_are_loaded_by_number() -> None:
+    model = nn.ModuleDict({"experts": nn.ModuleList(nn.Linear(2, 3) for _ in range(12))})
+    found = {f"moe.{each}.{what}": torch.randn(size) for each in range(12) for what, size in (("w", (3, 2)), ("b", 3))}
+    rules = [
+        Rule(ours="experts.{expert}.weight", theirs="moe.{expert}.w"),
+        Rule(ours="experts.{expert}.bias", theirs="moe.{expert}.b"),
+    ]
+    WeightMap(weights=rules).load(model, found)
+    assert torch.equal(model.get_parameter("experts.11.weight"), found["moe.11.w"])
+    assert torch.equal(model.get_parameter("experts.0.bias"), found["moe.0.b"])
+
+
 def test_everything_is_said_at_once() -> None:
     theirs = {**weights(), "wte": torch.zeros(1, 2), "extra": torch.zeros(1)}
     del theirs["h.0.b"]
@@ -130,10 +193,13 @@ def test_heads_are_those_of_the_attention() -> None:
 
 
 def test_reading_with_what_is_extended(tmp_path: Path) -> None:
-    (tmp_path / "base.yaml").write_text("weights: [{ours: a, theirs: b}, {ours: c, theirs: d}]\nunused: [x]\n")
-    (tmp_path / "over.yaml").write_text("extends: base.yaml\nweights: [{ours: a, theirs: z}]\nunused: [y]\n")
+    base = "tied: [{ours: a, theirs: t, otherwise: x}]\nunused: [x]\n"
+    (tmp_path / "base.yaml").write_text("weights: [{ours: a, theirs: b}, {ours: c, theirs: d}]\n" + base)
+    over = "tied: [{ours: a, theirs: s, otherwise: x}]\nunused: [y]\n"
+    (tmp_path / "over.yaml").write_text("extends: base.yaml\nweights: [{ours: a, theirs: z}]\n" + over)
     found = WeightMap.read(tmp_path / "over.yaml")
     assert [(rule.ours, rule.theirs) for rule in found.weights] == [("a", "z"), ("a", "b"), ("c", "d")]
+    assert [rule.theirs for rule in found.tied] == ["s", "t"]
     assert found.unused == ["y", "x"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError, model_validator
 from torch import Tensor, nn
 
-from kit.contracts.multi_head import MultiHeadAttention
-from kit.errors import KitError
+from kit import KitError, MultiHeadAttention
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -24,7 +23,7 @@ class Rule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     ours: str
-    """The name of the parameter; {layer} matches a number, any other placeholder a word."""
+    """The name of the parameter; {layer} matches a number, any other placeholder a word or a number."""
     theirs: str | list[str]
     """The name in the other library, or several names whose tensors are concatenated along the first axis."""
     transpose: bool = False
@@ -67,6 +66,13 @@ class Rule(BaseModel):
         return by_head.transpose(0, 1).flatten(0, 2)
 
 
+class Tied(Rule):
+    """Maps tensors that are not loaded, since they are equal to a parameter that another rule loads, or `zero`."""
+
+    otherwise: str
+    """What to do if they are not equal, such as `write tie: none`."""
+
+
 def match_name(template: str, name: str) -> dict[str, str] | None:
     """Matches a name with a template; returns the values of its placeholders, or None."""
     found = _pattern(template).fullmatch(name)
@@ -77,7 +83,7 @@ def match_name(template: str, name: str) -> dict[str, str] | None:
 def _pattern(template: str) -> re.Pattern[str]:
     pieces = _PLACEHOLDER.split(template)
     for index in range(1, len(pieces), 2):
-        pieces[index] = f"(?P<{pieces[index]}>{'[0-9]+' if pieces[index] == 'layer' else '[a-z_]+'})"
+        pieces[index] = f"(?P<{pieces[index]}>{'[0-9]+' if pieces[index] == 'layer' else '[A-Za-z0-9_]+'})"
     pieces[::2] = map(re.escape, pieces[::2])
     return re.compile("".join(pieces))
 
@@ -97,19 +103,22 @@ class WeightMap(BaseModel):
     """Another map in the same folder, whose rules apply after these."""
     weights: list[Rule] = []
     """The rules; the first that matches a name is used."""
+    tied: list[Tied] = []
+    """Rules for tensors that are compared and not loaded, unless a rule above takes them."""
     unused: list[str] = []
-    """Names in the other library that are not loaded; placeholders are allowed."""
+    """Names in the other library that are neither loaded nor compared; placeholders are allowed."""
 
     @classmethod
     def read(cls, path: Path | str) -> WeightMap:
         """Reads a map from YAML, with those that it extends."""
-        path, rules, unused = Path(path), [], []
+        path, rules, tied, unused = Path(path), [], [], []
         for _ in range(MAX_EXTENDS):
             found = cls._read_one(path)
             rules += found.weights
+            tied += found.tied
             unused += found.unused
             if found.extends is None:
-                return cls(weights=rules, unused=unused)
+                return cls(weights=rules, tied=tied, unused=unused)
             path = path.parent / found.extends
         raise KitError(f"{path}: more than {MAX_EXTENDS} weight maps extend each other in a row")
 
@@ -131,23 +140,26 @@ class WeightMap(BaseModel):
     def load(self, model: nn.Module, theirs: Mapping[str, Tensor]) -> None:
         """Loads every parameter of a model from the tensors of another library.
 
-        Parameters without a value and unused tensors are errors, all reported at once; the model is then unchanged.
+        Missing values, unused tensors and tied ones that differ are errors, all reported before the model is changed.
         """
         used: set[str] = set()
         problems: list[str] = []
-        values: list[tuple[Tensor, Tensor]] = []
+        values: dict[Tensor, Tensor] = {}
         for name, parameter in model.named_parameters():
             try:
-                values.append((parameter, self._value(model, name, parameter, theirs, used)))
+                values[parameter] = self._value(model, name, parameter, theirs, used)
             except KitError as error:
                 problems.append(str(error))
-        left = [name for name in theirs if name not in used and not any(_matches(each, name) for each in self.unused)]
-        problems += [f"{name} of theirs is taken by nothing here" for name in left]
+        left = {name: tensor for name, tensor in theirs.items() if name not in used}
+        for name, each in [*model.named_parameters(remove_duplicate=False), ("zero", torch.empty(0))]:
+            problems += self._differences(name, values.get(each), left)
+        unknown = [name for name in left if all(match_name(each, name) is None for each in self.unused)]
+        problems += [f"{name} of theirs is taken by nothing here" for name in unknown]
         if problems:
             more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
             raise KitError("\n".join([*problems[:SHOWN], *more]))
         with torch.no_grad():
-            for ours, value in values:
+            for ours, value in values.items():
                 ours.copy_(value)
 
     def _value(
@@ -172,6 +184,17 @@ class WeightMap(BaseModel):
             return value
         raise KitError(f"no rule of the map says where {name} comes from")
 
+    def _differences(self, name: str, value: Tensor | None, left: dict[str, Tensor]) -> Iterator[str]:
+        """Yields how tensors that are tied to a parameter differ from its value, and takes them from those left."""
+        for rule in self.tied:
+            match = match_name(rule.ours, name)
+            for other in () if match is None else left.keys() & rule.names(match):
+                found = rule.convert(other, [left.pop(other)], 1)
+                wanted = torch.zeros_like(found) if name == "zero" else found if value is None else value
+                if found.shape != wanted.shape or not bool((found == wanted).all()):
+                    by = f" by up to {(found - wanted).abs().max():.3g}" if found.shape == wanted.shape else " in shape"
+                    yield f"{other} of theirs differs{by} from {name}, which it is tied to here; {rule.otherwise}"
+
 
 def _heads(model: nn.Module, name: str) -> int:
     """Returns the number of heads of the attention that a parameter belongs to; 1 if there is none."""
@@ -181,7 +204,3 @@ def _heads(model: nn.Module, name: str) -> int:
         if isinstance(module, MultiHeadAttention):
             return module.heads
     return 1
-
-
-def _matches(template: str, name: str) -> bool:
-    return match_name(template, name) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from models.model_checks import check_decoder, check_encoder
 from models.tiny_models import KIT, random_tokens
 from torch import Tensor
 
-from kit import EncoderDecoder, EncoderModel, Model, TokenBatch
-from kit.weights.weight_map import WeightMap
+from kit import EncoderDecoder, EncoderModel, KitError, Model, TokenBatch
+from kit_exchange.weight_map import WeightMap, match_name
 
 from .hugging_face import from_config, precision, their_scores, theirs
 from .references import REFERENCES, Reference
@@ -27,9 +28,10 @@ PADDED = [
 ]
 
 
-def small(name: str, weights: Any, dtype: torch.dtype) -> Model:
+def small(name: str, weights: Any, dtype: torch.dtype, changes: Sequence[str] = ()) -> Model:
     """The recipe made small, with their weights in it."""
-    model = KIT.build(KIT.recipe(KNOWN / f"{name}.yaml", REFERENCES[name].overrides)).to(dtype).eval()
+    recipe = KIT.recipe(KNOWN / f"{name}.yaml", [*REFERENCES[name].overrides, *changes])
+    model = KIT.build(recipe).to(dtype).eval()
     WeightMap.read(KNOWN / f"{name}.weights.yaml").load(model, weights)
     return model
 
@@ -88,6 +90,53 @@ def test_every_weight_counts(name: str) -> None:
         assert (after - before).abs().max() > BOUNDS[torch.float64], parameter_name
         with torch.no_grad():
             parameter.copy_(kept)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_every_tensor_of_theirs_counts(name: str) -> None:
+    """Whichever of their tensors is changed, either a parameter here changes or loading is refused."""
+    weights = {key: tensor.clone() for key, tensor in theirs(REFERENCES[name], torch.float64).state_dict().items()}
+    weight_map = WeightMap.read(KNOWN / f"{name}.weights.yaml")
+    model = small(name, weights, torch.float64)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    computed = [key for key in weights if any(match_name(each, key) is not None for each in weight_map.unused)]
+    assert all(key.endswith(("embed_positions.weight", ".attn.bias", ".attn.masked_bias")) for key in computed)
+    for key in sorted(weights.keys() - set(computed)):
+        message = loading_message(weight_map, model, {**weights, key: weights[key] + 1})
+        if message is None:
+            assert not all(map(torch.equal, before, model.parameters())), key
+        else:
+            assert " of theirs differs by up to 1 from " in message, key
+
+
+def loading_message(weight_map: WeightMap, model: Model, weights: dict[str, Tensor]) -> str | None:
+    try:
+        weight_map.load(model, weights)
+    except KitError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "config", "loss"),
+    [
+        ("gpt-2", ["model.tie=none"], {"tie_word_embeddings": False}, "lm_head.weight of theirs .* write tie: none"),
+        ("bloom", ["model.tie=none"], {"tie_word_embeddings": False}, "lm_head.weight of theirs .* write tie: none"),
+        ("gemma-2", ["model.tie=none"], {"tie_word_embeddings": False}, "lm_head.weight of theirs .* write tie: none"),
+    ],
+)
+def test_an_output_of_its_own(name: str, changes: list[str], config: dict[str, Any], loss: str) -> None:
+    """An untied output is refused by a recipe that ties it, with the change that helps; with it, scores are theirs."""
+    reference = REFERENCES[name]
+    untied = replace(reference, config={**reference.config, **config})
+    other = theirs(untied, torch.float64)
+    with pytest.raises(KitError, match=loss):
+        small(name, other.state_dict(), torch.float64)
+    source, target = batch(untied, left=False)
+    wanted = their_scores(other, source, target, torch.float64)
+    model = small(name, other.state_dict(), torch.float64, changes)
+    padding_mask = real(model, source, target)
+    assert (scores(model, source, target) - wanted)[padding_mask].abs().max() < BOUNDS[torch.float64]
 
 
 @pytest.mark.parametrize("name", REFERENCES)

@@ -1,1 +1,0 @@
-"""Weight maps between the kit and other libraries."""
