@@ -138,13 +138,13 @@ class _TrainingState(_Strict):
     tensor_parallel: PositiveInt
 
 
-_Place = Annotated[float, Field(ge=0, le=624)]
-"""A place in the state of a Mersenne twister; NumPy reads beyond its memory at a larger one."""
+_TwisterIndex = Annotated[float, Field(ge=0, le=624)]
+"""An index into the state of a Mersenne twister; NumPy reads out of bounds for a larger one."""
 
 
 class _RandomState(_Strict):
     torch: Tensor
-    numpy: Annotated[tuple[Literal["MT19937"], Tensor, _Place, float, float], Field(strict=False)]
+    numpy: Annotated[tuple[Literal["MT19937"], Tensor, _TwisterIndex, float, float], Field(strict=False)]
     python: tuple[Literal[3], tuple[NonNegativeInt, ...], float | None]
     cuda: Tensor | None = None
 

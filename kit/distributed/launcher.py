@@ -68,7 +68,7 @@ def local_ranks(
         missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if not known.get(name)]
         if missing:
             raise KitError(
-                f"training.nodes is {training.nodes}, and this machine is not told where the others are: "
+                f"training.nodes is {training.nodes}, and the addresses of the other nodes are not set: "
                 f"{', '.join(missing)} not set\n"
                 "    set MASTER_ADDR and MASTER_PORT to where node 0 listens, and NODE_RANK to 0, 1, ...;\n"
                 "    or start it with kit launch RECIPE --slurm, or with torchrun"

@@ -29,28 +29,28 @@ class Cost:
 
     parameters: int
     length: int
-    """The length of text that FLOPs and activations are counted for."""
+    """The sequence length that FLOPs and activations are counted for."""
     flops_per_token: int
-    """Forward, for one token of the text (source and target together count as one)."""
+    """FLOPs of a forward pass per token (source and target together count as one)."""
     cache_bytes_per_token: float
-    """How much the state of decoding grows with each token written, for one text, in float32."""
+    """Growth of the decoding caches (KV cache) per generated token, for one sequence, in float32."""
     fixed_cache_bytes: float
-    """What the state holds whatever the length, for one text."""
+    """Size of the decoding caches that does not depend on the length, for one sequence."""
     training_state_bytes: int
     """Weights, gradients and the optimizer's moments in training, in float32."""
     activation_bytes: int
-    """What one text of this length keeps for the backward pass."""
+    """Bytes of activations that one sequence of this length keeps for the backward pass."""
 
 
 def measure(model: Model, length: int, features: Iterable[str] = ()) -> Cost:
-    """Measure a model that lies on the meta device; facts: what its masks want to know of every token."""
+    """Measure a model on the meta device; features: the token features that its masks read."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     features = tuple(features)
     text = tokens_with_features(torch.zeros(1, length, dtype=torch.long, device="meta"), features)
     model.eval()
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         _run(model, text)
-    grows, fixed = _state(model, length, features)
+    grows, fixed = _cache_size(model, length, features)
     return Cost(
         parameters=parameters,
         length=length,
@@ -63,12 +63,12 @@ def measure(model: Model, length: int, features: Iterable[str] = ()) -> Cost:
 
 
 def _run(model: Model, text: TokenBatch) -> Tensor:
-    scores: Tensor = model(text, text) if isinstance(model, EncoderDecoder) else model(text)
-    return scores
+    logits: Tensor = model(text, text) if isinstance(model, EncoderDecoder) else model(text)
+    return logits
 
 
-def _state(model: Model, length: int, features: Iterable[str]) -> tuple[float, float]:
-    """Growth a token and the constant rest, from the state's size at two lengths; the memory's own share is fixed."""
+def _cache_size(model: Model, length: int, features: Iterable[str]) -> tuple[float, float]:
+    """Growth per token and constant rest of the caches, from their size at two lengths; cross-attention is fixed."""
     if not isinstance(model, EncoderDecoder | DecoderModel):
         return 0.0, 0.0
     first, second = max(1, length // 4), max(2, length // 2)
@@ -89,7 +89,7 @@ def _begin(model: EncoderDecoder | DecoderModel, length: int) -> DecodingSession
 
 
 def _activations(model: Model, text: TokenBatch) -> int:
-    """Bytes that autograd keeps for one text, each storage once, weights left out."""
+    """Bytes that autograd keeps for one sequence, each storage once, weights left out."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     kept: dict[int, Any] = {}
 
@@ -101,8 +101,8 @@ def _activations(model: Model, text: TokenBatch) -> int:
 
     model.train()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        scores = _run(model, text)
+        logits = _run(model, text)
     collect_losses(model)
-    del scores
+    del logits
     model.eval()
     return sum(storage.nbytes() for storage in kept.values())

@@ -33,10 +33,8 @@ def search_problems(recipe: Recipe, registry: Registry) -> Iterator[Problem]:
     head = None if recipe.model.head is None else registry.part_for_options(type(recipe.model.head)).component
     whole = head is not None and issubclass(head, Head) and not head.per_token
     if recipe.model.family == "encoder" or whole:
-        found = (
-            "a model of the family encoder" if recipe.model.family == "encoder" else "a model that scores whole texts"
-        )
-        yield Problem(f"{found} writes no text, so there is nothing to search for", _WHERE, hint="leave search out")
+        found = "a model of the family encoder" if recipe.model.family == "encoder" else "a model of whole sequences"
+        yield Problem(f"{found} generates nothing, so there is nothing to search for", _WHERE, hint="leave search out")
     elif issubclass(component, Search) and component.needs_draft:
         yield Problem(
             f"the search {component.name()} needs a second run, which a recipe cannot count on",
@@ -55,19 +53,19 @@ def training_problems(recipe: Recipe, registry: Registry) -> Iterator[Problem]:
     training = recipe.training
     if training is None:
         return
-    choices = RecipeParts(recipe, registry)
+    parts = RecipeParts(recipe, registry)
     for name in ("data", "tokenizer"):
         if getattr(recipe, name) is None:
             hint = f"add {name}: ...; kit list {name} shows what there is"
             yield Problem(f"a recipe that is trained needs this key: {name}", (), hint=hint)
     yield from _defaults(training, registry)
-    yield from _schedule(choices)
-    yield from _metrics(choices)
+    yield from _schedule(parts)
+    yield from _metrics(parts)
     yield from _tokenizers(recipe)
     yield from _devices(training)
-    yield from _tensor(choices)
+    yield from _tensor_parallel(parts)
     if recipe.data is not None:
-        yield from _objective(choices, choices.data())
+        yield from _objective(parts, parts.data())
 
 
 def _defaults(training: TrainingSection, registry: Registry) -> Iterator[Problem]:
@@ -79,13 +77,13 @@ def _defaults(training: TrainingSection, registry: Registry) -> Iterator[Problem
 def _devices(training: TrainingSection) -> Iterator[Problem]:
     if training.strategy == "fsdp" and training.precision == "float16":
         hint = "write bfloat16, or strategy: ddp"
-        yield Problem("a model that is spread over processes cannot be scaled for float16", _PRECISION, hint=hint)
+        yield Problem("with strategy: fsdp the loss cannot be scaled for float16", _PRECISION, hint=hint)
     if training.accelerator == "mps" and training.devices * training.nodes > 1:
         yield Problem("mps computes in one process", ("training", "devices"), hint="write devices: 1")
 
 
-def _tensor(choices: RecipeParts) -> Iterator[Problem]:
-    training, where = choices.training, ("training", "tensor_parallel")
+def _tensor_parallel(parts: RecipeParts) -> Iterator[Problem]:
+    training, where = parts.training, ("training", "tensor_parallel")
     tensor, devices = training.tensor_parallel, training.devices
     if tensor == 1:
         return
@@ -94,31 +92,31 @@ def _tensor(choices: RecipeParts) -> Iterator[Problem]:
         yield Problem(f"{tensor} processes are to share each layer, and {found}", where, hint="write strategy: fsdp")
     if devices % tensor:
         fitting = [number for number in range(1, devices + 1) if devices % number == 0]
-        hint = f"write tensor: {' or '.join(map(str, fitting))}, or devices: {-(-devices // tensor) * tensor}"
+        hint = f"write tensor_parallel: {' or '.join(map(str, fitting))}, or devices: {-(-devices // tensor) * tensor}"
         yield Problem(
             f"{tensor} processes of one node are to share each layer, and that does not divide its {devices} devices",
             where,
             hint=hint,
         )
-    if training.optimizer is not None or choices.registry.default("optimizer") is not None:
-        optimizer = choices.optimizer()
+    if training.optimizer is not None or parts.registry.default("optimizer") is not None:
+        optimizer = parts.optimizer()
         if not optimizer.elementwise:
             yield Problem(
-                f"the optimizer {optimizer.name()} looks at whole matrices, and with tensor: {tensor} no process "
-                "has them",
+                f"the optimizer {optimizer.name()} looks at whole matrices, and with tensor_parallel: {tensor} "
+                "no process has them",
                 where,
-                hint="write tensor: 1, or choose an optimizer that updates number by number, such as adamw",
+                hint="write tensor_parallel: 1, or choose an optimizer that updates number by number, such as adamw",
             )
 
 
-def _schedule(choices: RecipeParts) -> Iterator[Problem]:
-    if choices.training.schedule is not None:
-        for objection in choices.schedule().objections(choices.training.steps):
+def _schedule(parts: RecipeParts) -> Iterator[Problem]:
+    if parts.training.schedule is not None:
+        for objection in parts.schedule().objections(parts.training.steps):
             yield Problem(objection, ("training", "schedule"), hint="change the schedule, or training.steps")
 
 
-def _metrics(choices: RecipeParts) -> Iterator[Problem]:
-    named, metrics = choices.training.metric, choices.metrics()
+def _metrics(parts: RecipeParts) -> Iterator[Problem]:
+    named, metrics = parts.training.metric, parts.metrics()
     if named != "loss" and named not in metrics:
         known = ["loss", *metrics]
         near = get_close_matches(named, known, n=1)
@@ -141,11 +139,11 @@ def _tokenizers(recipe: Recipe) -> Iterator[Problem]:
         )
 
 
-def _objective(choices: RecipeParts, data: Data) -> Iterator[Problem]:
-    family, named = choices.recipe.model.family, choices.training.objective
+def _objective(parts: RecipeParts, data: Data) -> Iterator[Problem]:
+    family, named = parts.recipe.model.family, parts.training.objective
     where = ("training", "objective") if named is not None else ("training",)
     try:
-        component = _class(choices, named) if named is not None else objective_for(choices.registry, family, data.task)
+        component = _class(parts, named) if named is not None else objective_for(parts.registry, family, data.task)
     except KitError as error:
         yield Problem(str(error), where)
         return
@@ -154,17 +152,17 @@ def _objective(choices: RecipeParts, data: Data) -> Iterator[Problem]:
         hint = "leave objective out, and one that suits is taken"
         yield Problem(unsupported_message(component, family, data.task), where, hint=hint)
         return
-    yield from _head(choices, component)
-    yield from _features(choices, supports.row_format, component.brings)
+    yield from _head(parts, component)
+    yield from _features(parts, supports.row_format, component.brings)
 
 
-def _head(choices: RecipeParts, component: type[Objective]) -> Iterator[Problem]:
-    named = choices.recipe.model.head
-    default = choices.registry.default("head")
-    head = choices.registry.part_for_options(type(named)).component if named else default.component if default else None
+def _head(parts: RecipeParts, component: type[Objective]) -> Iterator[Problem]:
+    named = parts.recipe.model.head
+    default = parts.registry.default("head")
+    head = parts.registry.part_for_options(type(named)).component if named else default.component if default else None
     if head is None or not issubclass(head, Head) or head.per_token == component.per_token:
         return
-    wanted = "scores for every token" if component.per_token else "one score for each text"
+    wanted = "logits for every token" if component.per_token else "logits for each whole sequence"
     yield Problem(
         f"the objective {component.name()} wants {wanted}, and the head {head.name()} gives something else",
         ("model", "head") if named is not None else ("model",),
@@ -172,8 +170,8 @@ def _head(choices: RecipeParts, component: type[Objective]) -> Iterator[Problem]
     )
 
 
-def _features(choices: RecipeParts, row_format: RowFormat, brought: frozenset[str]) -> Iterator[Problem]:
-    for feature in sorted(choices.features_needed() - FEATURES_OF_ROW_FORMAT[row_format] - brought):
+def _features(parts: RecipeParts, row_format: RowFormat, brought: frozenset[str]) -> Iterator[Problem]:
+    for feature in sorted(parts.features_needed() - FEATURES_OF_ROW_FORMAT[row_format] - brought):
         yield Problem(
             f"a mask of this model wants to know the {feature} of every token, "
             f"which batches of the format {row_format} do not carry",
@@ -182,8 +180,8 @@ def _features(choices: RecipeParts, row_format: RowFormat, brought: frozenset[st
         )
 
 
-def _class(choices: RecipeParts, options: Options) -> type[Objective]:
-    component = choices.registry.part_for_options(type(options)).component
+def _class(parts: RecipeParts, options: Options) -> type[Objective]:
+    component = parts.registry.part_for_options(type(options)).component
     assert issubclass(component, Objective)
     return component
 

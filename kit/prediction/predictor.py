@@ -220,7 +220,7 @@ class Predictor:
         run = self.run
         if self.task in ("classify", "fill_mask"):
             if search is not None:
-                raise KitError(f"the model of {run.run.label} writes no text, so there is nothing to search for")
+                raise KitError(f"the model of {run.run.label} generates nothing, so there is nothing to search for")
             if self.task == "classify":
                 return ClassifyTask(run.model, run.labels, nbest)
             return FillMaskTask(run.model, run.tokenizers.target, nbest)

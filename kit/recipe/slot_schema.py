@@ -236,7 +236,7 @@ class Binder:
         info = copy.copy(field)
         annotation = field.annotation
         if name == "use" and issubclass(model, Options) and get_origin(annotation) is Literal:
-            # a scoped name has chosen the part; what the part itself is told is its plain name
+            # a scoped name has chosen the part; the part's own options hold the plain name
             yaml_spelling = WithJsonSchema({"type": "string", "enum": self._names(model, get_args(annotation)[0])})
             return Annotated[annotation, BeforeValidator(_unscoped), yaml_spelling], info
         slot = next((item for item in field.metadata if isinstance(item, Slot)), None)

@@ -13,49 +13,49 @@ from kit.sequence.batch_layout import TokenBatch
 
 @dataclass(frozen=True)
 class Batch:
-    """A share of a global batch.
+    """A micro-batch: the part of a global batch that one rank computes in one accumulation step.
 
-    A loss summed over this share's predicted tokens, times `token_scale`, averages over all shares (DDP averages over
-    processes, Lightning over accumulated pieces) to the mean over the global batch, however that was shared out.
+    A loss summed over its predicted tokens, times `token_scale`, averages over all micro-batches (DDP averages over
+    ranks, Lightning over accumulation steps) to the mean over the global batch, however that was divided.
     """
 
     source: TokenBatch | None
-    """What the encoder reads; for a model of one stack, all there is."""
+    """The source tokens of the encoder; for a model of one stack, the whole sequence."""
     target: TokenBatch | None
-    """What the decoder of an encoder-decoder writes, from the start to the end token; an objective shifts it."""
+    """The target tokens of an encoder-decoder, from the start to the end token; an objective shifts them."""
     labels: Tensor | None
     """[rows]: the class of each row."""
     step: int
-    """The global step that this is a share of."""
+    """The optimizer step of the global batch."""
     indices: tuple[int, ...]
-    """Which examples the rows are: their numbers in the split, or the offsets of windows."""
+    """The example of each row: its index in the split, or the offset of its window."""
     parts: int = 1
-    """How many shares the global batch is cut into: processes times accumulated pieces."""
+    """The number of micro-batches of the global batch: data-parallel ranks times accumulation steps."""
     global_rows: int = 0
-    """How many rows the global batch has."""
+    """The number of rows of the global batch."""
     global_tokens: int = 0
-    """How many tokens are predicted in the global batch."""
+    """The number of predicted tokens of the global batch."""
     counted: bool = True
-    """False where there were fewer rows than shares: the row only keeps this process in step; its loss is worth 0."""
+    """False if there were fewer rows than micro-batches: the row keeps this rank in step, and its loss has weight 0."""
 
     @property
     def token_scale(self) -> float:
-        """What a loss summed over predicted tokens is multiplied by."""
+        """The factor of a loss summed over predicted tokens."""
         return self.parts / self.global_tokens if self.counted and self.global_tokens else 0.0
 
     @property
     def row_scale(self) -> float:
-        """What a loss summed over rows is multiplied by."""
+        """The factor of a loss summed over rows."""
         return self.parts / self.global_rows if self.counted and self.global_rows else 0.0
 
     @property
     def positions(self) -> int:
-        """How many places for tokens there are, padding counted."""
+        """The number of positions, padding included."""
         return sum(side.ids.numel() for side in (self.source, self.target) if side is not None)
 
     @property
     def padding(self) -> int:
-        """How many of the places are padding."""
+        """The number of padding positions."""
         sides = [
             side.padding_mask
             for side in (self.source, self.target)

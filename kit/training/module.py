@@ -1,4 +1,4 @@
-"""TrainingModule: one optimizer step as Lightning calls it: loss, all-reduced figures, gradient clipping, rate."""
+"""TrainingModule: an optimizer step as Lightning calls it: loss, reduced figures, gradient clipping, learning rate."""
 
 from __future__ import annotations
 

@@ -35,13 +35,13 @@ class WindowMask(Mask):
 
     @classmethod
     def check(cls, options: Any, dims: Dims, build_context: BuildContext) -> Iterator[Problem]:
-        """The window must be smaller than the maximum length, or it would hide nothing."""
+        """The window must not exceed the maximum length, or it would hide nothing."""
         if options.size > dims.length:
             yield build_context.problem(
                 f"the window has {options.size} tokens and the longest sequence {dims.length}, so it would hide "
                 "nothing",
                 "size",
-                hint=f"take a size below {dims.length}, or leave the mask out",
+                hint=f"take a size of at most {dims.length}, or leave the mask out",
             )
 
     def allows(self, q: Tensor, k: Tensor, features: MaskFeatures) -> Tensor:

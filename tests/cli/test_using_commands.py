@@ -111,7 +111,7 @@ def test_compare_says_who_is_better():
 def test_a_recipe_whose_model_writes_nothing_needs_no_search():
     Path("wrong.yaml").write_text(tiny_runs.CLASSES.replace("tokenizer:", "search: beam\ntokenizer:"))
     output = CliRunner().invoke(app, ["check", "wrong.yaml"]).output
-    assert "wrong.yaml:" in output and "writes no text, so there is nothing to search for" in output
+    assert "wrong.yaml:" in output and "generates nothing, so there is nothing to search for" in output
     text = tiny_runs.PAIRS.replace("tokenizer:", "search: {use: speculative, draft: pairs}\ntokenizer:")
     Path("draft.yaml").write_text(text)
     assert "--draft RUN" in CliRunner().invoke(app, ["check", "draft.yaml"]).output

@@ -208,7 +208,7 @@ def test_classes_have_probabilities(predictor: Of) -> None:
     assert found.text == "green"
     assert {output.text for output in found.outputs} == {"red", "green", "blue"}
     assert sum(output.score for output in found.outputs) == pytest.approx(1, abs=1e-5)
-    with pytest.raises(KitError, match="writes no text"):
+    with pytest.raises(KitError, match="generates nothing"):
         predictor("classes").predict(["rose"], search="beam")
 
 

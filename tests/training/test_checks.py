@@ -29,7 +29,7 @@ ENCODER = ["model.family=encoder", "model.decoder=null"]
             "model",
             "the document of every token, which batches of the format seq2seq",
         ),
-        ([*ENCODER, "data=listops"], "model", "the objective classes wants one score for each text"),
+        ([*ENCODER, "data=listops"], "model", "the objective classes wants logits for each whole sequence"),
         (["training.average={}"], "training.average", "either ema or last is wanted"),
         (["training.average={ema: 0.9, last: 3}"], "training.average", "either ema or last is wanted"),
         (["training.tensor_parallel=2", "training.devices=2"], "training.tensor_parallel", "write strategy: fsdp"),

@@ -126,5 +126,5 @@ def test_processes_that_train_something_else_are_named():
 
 
 def test_what_cannot_be_spread_is_refused_when_it_is_read(tiny):
-    with pytest.raises(KitError, match="cannot be scaled for float16"):
+    with pytest.raises(KitError, match="the loss cannot be scaled for float16"):
         tiny("training.strategy=fsdp", "training.precision=float16")
