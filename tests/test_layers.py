@@ -176,6 +176,8 @@ def test_only_kernels_know_processors_and_devices(path):
             word = node.value.partition(":")[0].lower()
             if word == "cuda" or word in PROCESSOR_WORDS:
                 named.append(f"{node.lineno}: {node.value!r}")
+        if isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("device.type") and path in CORE:
+            named.append(f"{node.lineno}: {ast.unparse(node)}")
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if PROCESSOR_WORDS & set(name.lower().split("_")):
             named.append(f"{node.lineno}: {name}")

@@ -22,6 +22,7 @@ from kit.errors import KitError, RecipeError
 from kit.exporting.contract import input_contract
 from kit.exporting.sampling import samples_of
 from kit.files.atomic import explain_os_errors
+from kit.kernels.devices import is_cpu
 from kit.model.families import Model, Tower
 from kit.plugin.component import Options
 from kit.plugin.registry import Registry
@@ -139,7 +140,7 @@ def export(
     folder = opened.run.path / "exports" / exporter.name() if output is None else Path(output)
     if folder.exists():
         raise ExportError(f"{folder} is there already\n    remove it, or name another folder with --output")
-    if opened.device.type != "cpu":
+    if not is_cpu(opened.device):
         opened = replace(opened, model=copy.deepcopy(opened.model).cpu())
     predictor = Predictor(opened)
     samples, compared_on = samples_of(predictor)

@@ -41,7 +41,7 @@ def storable(tensor: Tensor) -> str | None:
         return f"is a {type(tensor).__name__}, a plain tensor is wanted"
     if tensor.layout != torch.strided:
         return f"has the layout {tensor.layout}, a dense tensor is wanted"
-    if tensor.device.type == "meta":
+    if tensor.is_meta:
         return "is on the meta device and has no values"
     if tensor.dtype not in DTYPES:
         return f"is of {tensor.dtype}, which a safetensors file cannot hold"

@@ -23,6 +23,7 @@ from kit.generation.compiled_graph import CompiledGraph
 from kit.generation.flat_cache import FlattenedCache, NotFlattenable, TreeSpec, compiled_flatten, flatten, unflatten
 from kit.generation.multi_step import MultiStepDecoder
 from kit.kernels.decoding import has_cpp_compiler
+from kit.kernels.devices import is_cpu
 from kit.model.decoding_session import GreedySteps
 from kit.model.families import EncoderDecoder, Model, Tower
 from kit.sequence.batch_layout import BatchLayout, TokenBatch
@@ -62,7 +63,7 @@ def compile_steps(model: Model, batches: bool = False) -> None:
         raise KitError(f"compiling needs a C++ compiler, and there is no {wanted} here; install one, or do without")
     start = tower.stack.start
     tower.stack.__dict__["start"] = lambda: FlattenedCache(start())
-    cpu = next(tower.parameters()).device.type == "cpu"
+    cpu = is_cpu(next(tower.parameters()))
     decoder = CompiledDecoder(model.decode_step, batches, cpu)
     model.__dict__.update(decode_step=decoder, decode_greedy=decoder.decode_greedy)
     if cpu and isinstance(model, EncoderDecoder):

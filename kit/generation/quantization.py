@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from kit.errors import KitError
+from kit.kernels.devices import is_cpu
 from kit.model.families import Model, Tower
 from kit.sequence.batch_layout import BatchLayout
 
@@ -69,7 +70,7 @@ class Int8Linear(nn.Module):
 @torch.no_grad()
 def quantize(model: Model) -> None:
     """Quantizes a model for inference to int8, in place; it cannot be trained or saved any more."""
-    if any(tensor.device.type != "cpu" for tensor in model.parameters()):
+    if not all(is_cpu(tensor) for tensor in model.parameters()):
         raise KitError("weights in eight bits are for a CPU, and the model is not on one; open it with device='cpu'")
     if model.training:
         raise KitError("a model that is being trained cannot have weights in eight bits; call model.eval() first")

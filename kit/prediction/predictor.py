@@ -17,6 +17,7 @@ from kit.generation.compiled_decoder import compile_steps
 from kit.generation.generator import SequenceGenerator
 from kit.generation.quantization import quantize
 from kit.generation.weight_prepacking import prepack_weights
+from kit.kernels.devices import is_cpu
 from kit.plugin.component import Options
 from kit.plugin.registry import Registry
 from kit.prediction.inputs import EncodedInput, InputEncoder, fixed_windows
@@ -143,7 +144,7 @@ def load(
     loaded = load_run(run, kit, device="cpu" if int8 and device is None else device)
     if int8:
         quantize(loaded.model)
-    elif loaded.device.type == "cpu":
+    elif is_cpu(loaded.device):
         prepack_weights(loaded.model)
     if compiled:
         compile_steps(loaded.model, batches=compiled == "batches")
@@ -245,7 +246,7 @@ class Predictor:
                 f"{refused}it is made for {length} tokens, the other for {wanted}\n"
                 f"    train a draft with model.length={wanted}"
             )
-        if draft.device.type == "cpu":
+        if is_cpu(draft.device):
             prepack_weights(draft.model)
         return draft.model
 
